@@ -1,4 +1,4 @@
-//! The parsers as functions of bytes: what is refused is no fault, a panic is.
+//! The parsers as functions of bytes: a refusal is correct, a panic is a fault.
 
 use std::fs;
 
@@ -70,7 +70,7 @@ pub fn control(bytes: &[u8]) {
 const SMALL: Limits =
     Limits { bytes: 1 << 20, samples: 500, processes: 500, activities: 5000, cores: 64, core_samples: 20_000 };
 
-/// Reads `bytes` as each of the files `names`, judges and draws what that gives.
+/// Reads `bytes` as each of the files `names`; diagnoses and draws the result.
 fn bootchart(names: &[&str], bytes: &[u8]) {
     for name in names {
         let mut recording = read::Recording::new(&SMALL);
@@ -113,7 +113,7 @@ pub fn process_files(bytes: &[u8]) {
     }
 }
 
-/// Whatever a recording says: the mechanisms get through it, and nothing is made outside of the replay's tree.
+/// For any recording, the mechanisms do not panic, and no file is created outside of the replay's tree.
 pub fn daemon_recording(bytes: &[u8]) {
     const FIRST: &[u8] = br#"{"record":"opened","format":2,"brisk":"","kernel":"","mechanisms":["launch","placement","memory","lookup","boot"]}"#;
     for config in [None, Some(Config::everything_on())] {
@@ -147,7 +147,7 @@ pub fn kernel_types(bytes: &[u8]) {
         }
     }
     if let Some(tasks) = task::parse(bytes) {
-        // A byte that is no text becomes three.
+        // An invalid byte becomes three.
         assert!(tasks.into_iter().all(|task| task.command().len() <= 3 * task::COMMAND_BYTES));
     }
 }
@@ -216,7 +216,7 @@ pub fn learned(bytes: &[u8]) {
     }
 }
 
-/// The files of a small device, in the order in which a `device-tree` input holds them, apart by 0xff.
+/// The files of a small device, in the order in which a `device-tree` input holds them, separated by 0xff.
 const TREE: [&str; 14] = [
     "sys/devices/system/cpu/online",
     "sys/devices/system/cpu/cpufreq/policy0/affected_cpus",
@@ -234,7 +234,7 @@ const TREE: [&str; 14] = [
     "sys/devices/system/cpu/cpufreq/interactive/hispeed_freq",
 ];
 
-/// Everything that is read of a device before anything is decided, from a tree of garbage: a plan comes out.
+/// Reads a device before any decision, from a tree of arbitrary contents: the result is a valid plan.
 pub fn device_tree(bytes: &[u8]) {
     thread_local! {
         static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a temporary folder");
@@ -263,13 +263,13 @@ pub fn scenario(bytes: &[u8]) {
     }
 }
 
-/// What the driver says, what context managers say, and what the cache says of itself.
+/// Returns of the driver, answers of context managers, and the files of the cache.
 pub fn binder_bytes(bytes: &[u8]) {
     let returns = Returns::new(bytes).count();
     assert!(returns <= bytes.len().div_ceil(4), "every return has a number of its own");
     for format in WireFormat::all() {
         let _ = (format.read_service(bytes), format.read_names(bytes));
-        // The part behind the header is the only one that random bytes get right.
+        // The header is given, because random bytes only match the part behind it.
         let mut request = format.request().data;
         request.extend(bytes);
         for code in [format.check_code(), format.add, format.list] {
@@ -306,7 +306,7 @@ pub fn report(bytes: &[u8]) {
         let proof = proof.expect("what the page shows is a report");
         let printed = json::render(&proof);
         let again = json::parse(&printed).expect("a rendered report parses");
-        // Printed, because a figure that cannot be had is NaN, which equals nothing.
+        // Compared as text, because a figure that is not available is NaN, which equals nothing.
         assert_eq!(json::render(&again), printed);
     }
 }

@@ -1,6 +1,6 @@
 //! Valid inputs that are too long for the table of targets.
 
-/// A netlink datagram of the process connector (linux/cn_proc.h), little-endian: process 7 runs another program.
+/// A netlink datagram of the process connector (linux/cn_proc.h), little-endian: process 7 executes another program.
 pub const PROCESS_EXEC: &[u8] = &[
     76, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // netlink header
     1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, // connector header
@@ -8,7 +8,7 @@ pub const PROCESS_EXEC: &[u8] = &[
     7, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 
-/// The same, process 7 calls itself "app".
+/// The same: process 7 sets its name to "app".
 pub const PROCESS_COMM: &[u8] = &[
     76, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // netlink header
     1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, // connector header
@@ -22,7 +22,7 @@ pub const JOURNAL: &[u8] = br#"{"record":"open","format":1,"boot_id":"b","pid":7
 {"record":"observed","target":{"tunable":"/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"},"value":"50000"}
 "#;
 
-/// A proof with one arm and one claim, so that every form of the report has something to draw.
+/// A proof with one arm and one claim, so that every format of the report has something to draw.
 pub const PROOF: &[u8] = br#"{"schema":1,"brisk":"0.1.0","device":{"place":"lab","kernel":"6.1","processor":"x","cpu_count":1,
 "memory_kib":1,"energy_source":"model"},"experiments":[{"name":"a","title":"A","description":"d","mechanism":"launch",
 "mode":"deterministic","quick":true,"seed":1,"notes":["n"],"arms":[{"name":"stock","point":"work 50 ms","metric":"launch",
@@ -80,7 +80,7 @@ pub const TASKSTATS: &[u8] = b"10
 
 ";
 
-/// Types of a kernel: a number, and structures that hold it, one without a name.
+/// Types of a kernel: an integer, and structures that contain it, one without a name.
 pub const KERNEL_TYPES: &[u8] = &[
     159, 235, 1, 0, 24, 0, 0, 0, 0, 0, 0, 0, 88, 0, 0, 0, 88, 0, 0, 0, 9, 0, 0, 0, // header
     0, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0, 32, 0, 0, 0, // number 1: a number

@@ -1,4 +1,4 @@
-//! What is fuzzed: every parser of brisk as a function of bytes, with seeds to start from.
+//! The fuzz targets: every parser of brisk as a function of bytes, with seeds to start from.
 //!
 //! The same table serves cargo-fuzz (`fuzz_targets/`, nightly) and the short run on stable (`tests/fuzz_short.rs`).
 //! A target may refuse any input; it must not panic, and what it accepts must survive its own printed form.
@@ -10,11 +10,11 @@ use seeds::{
     CPUFREQ, JOURNAL, KERNEL_TYPES, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF, TASKSTATS,
 };
 
-/// One parser and what to feed it first.
+/// One parser and its seeds.
 pub struct Target {
     /// Its name: `./dev fuzz NAME`.
     pub name: &'static str,
-    /// Feeds the parser; panics when it breaks a promise.
+    /// Feeds the parser; panics when an invariant is violated.
     pub feed: fn(&[u8]),
     /// Valid inputs, small, one for each shape.
     #[allow(dead_code, reason = "cargo-fuzz keeps a corpus of its own")]
@@ -156,7 +156,7 @@ pub const TARGETS: &[Target] = &[
             b"\x0c\x72\0\0\x06\x72\0\0\x0f\x72\x08\x80\x01\0\0\0\0\0\0\0",
             // An answer of Android 11: no exception, a handle, its stability.
             b"\0\0\0\0\x85*hs\x7f\x01\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x0c\0\0\0",
-            // One of Android 16: a union that holds a handle and says that the service is not lazy.
+            // One of Android 16: a union with a handle, and the flag that the service is not lazy.
             b"\0\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\x24\0\0\0\x85*hs\x7f\x01\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x0c\0\0\0\0\0\0\0",
             // A list of one name.
             b"\0\0\0\0\x01\0\0\0\x01\0\0\0a\0\0\0",

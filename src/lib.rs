@@ -1,6 +1,6 @@
 //! brisk: a responsiveness engine for Android and embedded Linux, and the laboratory that proves it.
 //!
-//! Its floors are crates, which this one stands on and names: ARCHITECTURE.md shows the house on one page.
+//! Each layer is a crate, re-exported here; ARCHITECTURE.md describes them on one page.
 
 pub mod cli;
 

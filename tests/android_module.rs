@@ -1,4 +1,5 @@
-//! The Magisk and KernelSU module: its installer and its service, run by a shell as those programs run them.
+//! The Magisk and KernelSU module: its installer and its service, run as on a phone: by mksh, which is Android's shell, with
+//! toybox's applets and no other program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,10 +8,10 @@ use std::process::{Command, Output};
 
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/android/integration/module");
 
-/// What build-module puts into it as etc/brisk.toml.
+/// build-module packs this file as etc/brisk.toml.
 const SETTINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/android/integration/brisk.toml");
 
-/// What the installers provide before they source customize.sh.
+/// The functions that Magisk and KernelSU define before they source customize.sh.
 const INSTALLER: &str = r#"
 set -u
 ui_print() { echo "$1"; }
@@ -19,6 +20,30 @@ set_perm() { chmod "$4" "$1"; }
 set_perm_recursive() { chmod -R u=rwX,go=rX "$1"; }
 . "$MODPATH/customize.sh"
 "#;
+
+/// Android's shell, and a folder with toybox's applets.
+struct Shell {
+    applets: tempfile::TempDir,
+}
+
+impl Shell {
+    fn new() -> Self {
+        let applets = tempfile::tempdir().unwrap();
+        let toybox = Command::new("toybox").output().expect("toybox is not installed: ./dev test installs it");
+        for applet in String::from_utf8(toybox.stdout).unwrap().split_whitespace() {
+            std::os::unix::fs::symlink("/usr/bin/toybox", applets.path().join(applet)).unwrap();
+        }
+        Self { applets }
+    }
+
+    /// Runs with `programs` before the applets.
+    fn command(&self, programs: &[&Path]) -> Command {
+        let folders = programs.iter().copied().chain([self.applets.path()]);
+        let mut shell = Command::new("/usr/bin/mksh");
+        shell.env("PATH", std::env::join_paths(folders).unwrap());
+        shell
+    }
+}
 
 fn unpacked() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -40,7 +65,8 @@ fn install(module: &Path, architecture: &str, cpus: &Path) -> Output {
     for name in ["brisk-x86_64", "brisk-aarch64"] {
         fs::copy(env!("CARGO_BIN_EXE_brisk"), module.join("bin").join(name)).unwrap();
     }
-    let mut shell = Command::new("sh");
+    let phone = Shell::new();
+    let mut shell = phone.command(&[]);
     shell.args(["-c", INSTALLER]).env("MODPATH", module).env("ARCH", architecture).env("BRISK_CPUS", cpus);
     shell.env("BRISK_SETTINGS", cpus.join("settings"));
     shell.output().unwrap()
@@ -48,7 +74,7 @@ fn install(module: &Path, architecture: &str, cpus: &Path) -> Output {
 
 // Verifies ANDROID-3.
 #[test]
-fn it_installs_on_a_device_that_it_can_serve() {
+fn it_installs_on_a_supported_device() {
     let module = unpacked();
     let cpus = tempfile::tempdir().unwrap();
     fs::create_dir_all(cpus.path().join("cpu0/cpufreq")).unwrap();
@@ -56,15 +82,15 @@ fn it_installs_on_a_device_that_it_can_serve() {
     assert!(output.status.success(), "{output:?}");
     let binary = module.path().join("system/bin/brisk");
     assert_eq!(fs::metadata(&binary).unwrap().permissions().mode() & 0o777, 0o755);
-    assert!(!module.path().join("bin").exists(), "the other architecture's binary is not kept");
-    assert!(cpus.path().join("settings").is_dir(), "a person's settings have their place");
+    assert!(!module.path().join("bin").exists(), "the other architecture's binary is removed");
+    assert!(cpus.path().join("settings").is_dir(), "the folder of the user's settings exists");
     let version = Command::new(&binary).arg("--version").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&version.stdout), format!("brisk {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 // Verifies ANDROID-3.
 #[test]
-fn it_refuses_what_it_cannot_serve_and_says_why() {
+fn an_unsupported_device_is_refused_with_the_reason() {
     let cpus = tempfile::tempdir().unwrap();
     for (architecture, reason) in [("arm", "no binary for arm"), ("x64", "no cpufreq")] {
         let output = install(unpacked().path(), architecture, cpus.path());
@@ -74,23 +100,25 @@ fn it_refuses_what_it_cannot_serve_and_says_why() {
     }
 }
 
-/// Runs service.sh with `brisk` (a shell script that notes its arguments) until it ends; what was noted.
+/// Runs service.sh with `brisk` (a shell script) until it ends; returns the subcommands that `brisk` was run with.
 fn serve(brisk: &str) -> Vec<String> {
     let module = unpacked();
     let folder = module.path().to_owned();
     let programs: PathBuf = folder.join("programs");
     fs::create_dir_all(folder.join("system/bin")).unwrap();
     fs::create_dir_all(&programs).unwrap();
-    // The boot completes between the first question and the second.
+    // The boot is not yet complete at the first query, and complete at the second.
     executable(
         &programs.join("getprop"),
         &format!("#!/bin/sh\n[ -e {0}/asked ] && echo 1\n: >{0}/asked\n", folder.display()),
     );
     executable(&programs.join("sleep"), "#!/bin/sh\n");
-    let brisk = format!("#!/bin/sh\ncd {}\n[ -e asked ] || exit 9\necho \"$1\" >>log\n{brisk}\n", folder.display());
+    let brisk = format!(
+        "#!/bin/sh\nPATH=/usr/bin:/bin\ncd {}\n[ -e asked ] || exit 9\necho \"$1\" >>log\n{brisk}\n",
+        folder.display()
+    );
     executable(&folder.join("system/bin/brisk"), &brisk);
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let status = Command::new("sh").arg(folder.join("service.sh")).env("PATH", path).status().unwrap();
+    let status = Shell::new().command(&[&programs]).arg(folder.join("service.sh")).status().unwrap();
     assert!(status.success());
     fs::read_to_string(folder.join("log")).unwrap().lines().map(str::to_owned).collect()
 }
@@ -109,18 +137,19 @@ fn the_service_gives_up_after_five_quick_failures_and_restores() {
     assert_eq!(noted, ["daemon", "restore"].repeat(5));
 }
 
-/// Runs uninstall.sh on a device whose /data is `data`; what it has set.
+/// Runs uninstall.sh on a device whose /data is `data`; returns the properties that it set.
 fn uninstall(data: &Path) -> String {
     let text = fs::read_to_string(Path::new(MODULE).join("uninstall.sh")).unwrap();
     let text = text.replace("/data/", &format!("{}/", data.display()));
-    let output = Command::new("sh").args(["-c", &format!("resetprop() {{ echo \"$@\"; }}\n{text}")]).output().unwrap();
+    let script = format!("resetprop() {{ echo \"$@\"; }}\n{text}");
+    let output = Shell::new().command(&[]).args(["-c", &script]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 // Verifies BOOT-4.
 #[test]
-fn removal_restores_what_a_series_has_set_and_leaves_nothing() {
+fn removal_restores_the_properties_of_a_boot_series() {
     for (record, expected) in [
         (None, ""),
         (Some("plan\noff\n"), "-p persist.brisk.preload plan\n"),
@@ -144,7 +173,7 @@ fn removal_restores_what_a_series_has_set_and_leaves_nothing() {
     }
 }
 
-/// Puts `files` where the module's installer, or a platform build, puts them, on a phone.
+/// A phone with `files` where the module's installer, or a platform build, installs them.
 fn phone_with(files: &[(&str, &str)]) -> tempfile::TempDir {
     let device = tempfile::tempdir().unwrap();
     for (place, text) in files.iter().chain(&[("system/build.prop", "")]) {
@@ -164,7 +193,7 @@ fn shown(device: &Path) -> String {
 
 // Verifies ANDROID-2.
 #[test]
-fn a_phones_configuration_is_shipped_both_ways_and_found_there() {
+fn a_phones_configuration_is_found_in_module_and_platform_build() {
     let settings = fs::read_to_string(SETTINGS).unwrap();
     let script = fs::read_to_string(Path::new(MODULE).join("../build-module")).unwrap();
     assert!(script.contains("android/integration/brisk.toml \"$folder/etc/brisk.toml\""), "{script}");

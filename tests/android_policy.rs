@@ -1,4 +1,4 @@
-//! brisk's SELinux policy for Android against what AOSP's neverallow rules refuse of it, as stated in tests/sepolicy/refused.te,
+//! brisk's SELinux policy for Android, checked against AOSP's neverallow rules, as stated in tests/sepolicy/refused.te,
 //! by the compilers that AOSP uses (m4, checkpolicy, secilc).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ fn shipped(name: &str) -> String {
     fs::read_to_string(folder("android/integration").join(name)).unwrap()
 }
 
-/// Runs one of the compilers, wherever Debian keeps it.
+/// Runs one of the compilers; Debian installs them in different folders.
 fn compiler(name: &str, arguments: &[&Path]) -> Output {
     let places = ["/usr/bin", "/usr/sbin"].map(|place| Path::new(place).join(name));
     let program = places.into_iter().find(|path| path.exists());
@@ -22,7 +22,7 @@ fn compiler(name: &str, arguments: &[&Path]) -> Output {
     Command::new(program).args(arguments).output().unwrap()
 }
 
-/// What the compilers say of brisk's policy with `more` rules; nothing when they take it.
+/// What the compilers report about brisk's policy with `more` rules; empty when they accept it.
 fn refusal(more: &str) -> String {
     let work = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -52,14 +52,14 @@ fn refusal(more: &str) -> String {
 
 // Verifies ANDROID-3.
 #[test]
-fn nothing_in_it_is_what_androids_neverallow_rules_refuse() {
+fn the_policy_violates_no_neverallow_rule_of_android() {
     let refused = refusal("");
     assert!(refused.is_empty(), "{refused}");
 }
 
 // Verifies ANDROID-3.
 #[test]
-fn what_they_refuse_is_noticed() {
+fn each_violated_neverallow_rule_is_reported() {
     let rules = [
         "allow brisk self:capability dac_override;",
         "allow brisk self:capability dac_read_search;",
@@ -85,7 +85,7 @@ fn what_they_refuse_is_noticed() {
     let statements = fs::read_to_string(folder("tests/sepolicy/refused.te")).unwrap();
     assert!(
         statements.lines().filter(|line| line.starts_with("neverallow")).count() <= rules.len(),
-        "one for each at least"
+        "at least one rule for each"
     );
 }
 
@@ -99,7 +99,7 @@ fn types() -> BTreeMap<String, BTreeSet<String>> {
     text.lines().filter_map(declaration).collect()
 }
 
-/// Paths and the types that they are labelled with.
+/// Paths and their SELinux types.
 fn labels() -> Vec<(String, String)> {
     let label = |line: &str| {
         let (path, context) = line.split_once(' ')?;
@@ -108,10 +108,10 @@ fn labels() -> Vec<(String, String)> {
     shipped("sepolicy/file_contexts").lines().filter_map(label).collect()
 }
 
-/// As AOSP's own tests of a policy ask for.
+/// AOSP's own policy tests require this.
 // Verifies ANDROID-3.
 #[test]
-fn files_are_labelled_as_their_partition_asks_for() {
+fn files_have_the_types_that_their_partition_requires() {
     let (types, labels) = (types(), labels());
     assert_eq!(labels.len(), 4);
     for (path, label) in &labels {
@@ -131,7 +131,7 @@ fn files_are_labelled_as_their_partition_asks_for() {
 
 // Verifies ANDROID-3.
 #[test]
-fn the_services_ask_for_nothing_that_the_policy_does_not_grant() {
+fn the_policy_grants_all_that_the_services_request() {
     let rc = shipped("brisk.rc");
     let granted: Vec<String> = [shipped("sepolicy/brisk.te"), shipped("sepolicy-killer/brisk_killer.te")]
         .iter()
@@ -146,7 +146,7 @@ fn the_services_ask_for_nothing_that_the_policy_does_not_grant() {
     let made: Vec<_> = made.collect();
     assert_eq!(made, ["/dev/brisk", "/dev/brisk-boot", "/data/misc/brisk", "/data/misc/brisk-config"]);
     for folder in made {
-        // A label's path is an expression: its text up to the first group.
+        // A label's path is a regular expression: the text before its first group.
         let stem = |path: &str| path.split('(').next().unwrap_or_default().to_owned();
         let is_labelled = labels()
             .iter()

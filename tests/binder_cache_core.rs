@@ -1,5 +1,5 @@
-//! What of the binder cache is C that also builds in user space: its core, and all that reads others' bytes. Its own
-//! tests, a naive model and a mutator run with gcc's sanitizers; `./dev fuzz binder-cache` does so at length.
+//! The parts of the binder cache that also build in user space: its core, and the parsers of untrusted bytes. Their own
+//! tests, a naive model and a mutator run with gcc's sanitizers; `./dev fuzz binder-cache` runs them for longer.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn sources() -> PathBuf {
 fn make(sources: &Path, folder: &Path, arguments: &[&str]) -> Output {
     let mut make = Command::new("make");
     make.arg("-s").arg("-C").arg(sources.join("tests")).args(arguments).arg(format!("O={}", folder.display()));
-    // A make around cargo must not steer this one.
+    // Variables of a make that runs cargo must not reach this make.
     for variable in ["MAKEFLAGS", "MFLAGS", "O"] {
         make.env_remove(variable);
     }
@@ -23,7 +23,7 @@ fn said_by(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The core's unit tests, then so many random programs beside the model; how many calls that were.
+/// Runs the core's unit tests, then `programs` random programs against the model; returns the number of calls.
 fn calls_of_programs(programs: u32, seed: u64) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["check", &format!("PROGRAMS={programs}"), &format!("SEED={seed}")];
@@ -37,11 +37,11 @@ fn calls_of_programs(programs: u32, seed: u64) -> u64 {
 
 // Verifies LOOKUP-1, LOOKUP-2.
 #[test]
-fn the_core_keeps_its_promises_and_agrees_with_the_model() {
+fn the_core_passes_its_tests_and_agrees_with_the_model() {
     assert!(calls_of_programs(200, 1) > 200_000);
 }
 
-/// Another course each time; the seed is told when it fails.
+/// The seed differs in each run; a failure prints it.
 // Verifies LOOKUP-1.
 #[test]
 #[ignore = "a minute; ./dev test --deep"]
@@ -50,8 +50,8 @@ fn the_core_agrees_with_the_model_in_millions_of_calls() {
     assert!(calls_of_programs(6_000, seed) > 5_000_000);
 }
 
-/// A service becomes lazy, dies, or is let go and freed while another thread learns or finds it: every order with two
-/// switches.
+/// A service becomes lazy, dies, or is released and freed while another thread learns or finds it: every order with two
+/// context switches.
 // Verifies LOOKUP-3, LOOKUP-4, LOOKUP-1.
 #[test]
 fn two_threads_in_the_hooks_keep_the_rules_in_every_order() {
@@ -64,7 +64,7 @@ fn two_threads_in_the_hooks_keep_the_rules_in_every_order() {
 
 // Verifies LOOKUP-3.
 #[test]
-fn what_reads_the_bytes_of_others_agrees_with_a_plain_reading() {
+fn the_parsers_of_untrusted_bytes_agree_with_a_simple_parser() {
     let folder = tempfile::tempdir().unwrap();
     let output = make(&sources(), folder.path(), &["mutate", "INPUTS=20000"]);
     let said = said_by(&output);
@@ -74,7 +74,7 @@ fn what_reads_the_bytes_of_others_agrees_with_a_plain_reading() {
     }
 }
 
-/// A fault in the source of each target; the mutator must find it from the same seeds.
+/// For each target, a fault in its source; the mutator must find it from the same seeds.
 const PLANTED: &[(&str, &str, &str, &str)] = &[
     ("is_string16", "format.c", "!end[1] && ", ""),
     ("recognise", "format.c", "& format->first_fixed", "& format->first_fixed >> 8"),
@@ -85,7 +85,7 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
     ("core", "core.h", "entry->generation != core->generation || core->changes", "core->changes"),
 ];
 
-/// A copy of the sources in `folder`, to plant faults in.
+/// Copies the sources into `folder`, to plant faults there.
 fn copy_in(folder: &Path) -> PathBuf {
     let copy = folder.join("binder-cache");
     let status = Command::new("cp").arg("-r").arg(sources()).arg(&copy).status().unwrap();
@@ -93,7 +93,7 @@ fn copy_in(folder: &Path) -> PathBuf {
     copy
 }
 
-/// Runs `tried` while `wrong` stands in place of `right` in the copy's `file`.
+/// Runs `tried` while `wrong` replaces `right` in the copy's `file`.
 fn with_fault<T>(copy: &Path, file: &str, right: &str, wrong: &str, tried: impl FnOnce() -> T) -> T {
     let path = copy.join(file);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -106,7 +106,7 @@ fn with_fault<T>(copy: &Path, file: &str, right: &str, wrong: &str, tried: impl 
 
 // Verifies LOOKUP-3.
 #[test]
-fn a_fault_planted_in_what_reads_bytes_is_found() {
+fn a_fault_planted_in_a_parser_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let copy = copy_in(folder.path());
     let program = folder.path().join("mutate");
@@ -119,7 +119,7 @@ fn a_fault_planted_in_what_reads_bytes_is_found() {
     }
 }
 
-/// A step of the hooks left out or in another place, and what some order of two threads then meets.
+/// A step of the hooks that is omitted or misplaced, and what some interleaving of two threads then detects.
 const MISPLACED: &[(&str, &str, &str, &str)] = &[
     (
         "manager.c",

@@ -1,4 +1,4 @@
-//! What `brisk boot diagnose` and `compare` conclude from logs whose story is written here.
+//! What `brisk boot diagnose` and `compare` conclude from generated boot logs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,25 +7,25 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A stretch of a boot in which nothing changes. Shares are percent.
+/// An interval of a boot with constant load. Shares are percent.
 #[derive(Clone, Copy)]
 struct Stretch<'a> {
     ms: u32,
-    /// What each CPU works.
+    /// Busy time of each CPU.
     busy: &'a [u32],
-    /// How much of that is the kernel's.
+    /// The kernel's share of it.
     system: u32,
-    /// What each CPU is idle with a task waiting for a disk.
+    /// iowait of each CPU: it is idle while a task waits for a disk.
     wait: u32,
-    /// What the disk works.
+    /// Busy time of the disk.
     disk: u32,
-    /// What each process takes of one CPU, in the order of [`Log::processes`].
+    /// CPU time of each process, in percent of one CPU, in the order of [`Log::processes`].
     work: &'a [u32],
 }
 
 const IDLE: Stretch<'_> = Stretch { ms: 0, busy: &[], system: 20, wait: 0, disk: 0, work: &[] };
 
-/// A recording of bootchart, sampled each 200 ms from one second after the kernel on.
+/// A recording of bootchart with a sample each 200 ms, from one second after the kernel's start.
 struct Log<'a> {
     cpus: usize,
     /// Name, parent and threads; the PIDs are 10, 11 and so on.
@@ -44,7 +44,7 @@ impl Log<'_> {
         let mut now_ms = 1000;
         let mut sample = |now_ms: u32, cpus: &[[u64; 4]], disk_ms: u64, work: &[u64]| {
             let time = now_ms / 10;
-            // Accounts are in thousandths of a millisecond; ticks are ten milliseconds.
+            // Times are counted in microseconds; ticks are ten milliseconds.
             let line = |name: String, of: &dyn Fn(usize) -> u64| {
                 let [user, system, idle, wait] = [of(0), of(1), of(2), of(3)].map(|us| us / 10_000);
                 format!("{name} {user} 0 {system} {idle} {wait} 0 0 0\n")
@@ -107,13 +107,13 @@ fn brisk(arguments: &[&str]) -> (String, String) {
     (text(output.stdout), text(output.stderr))
 }
 
-/// The limit of each phase, the last idle one left out.
+/// The limit of each phase, without a trailing idle one.
 fn limits(diagnosis: &Value) -> Vec<&str> {
     let phases = diagnosis["phases"].as_array().unwrap().iter();
     phases.map(|phase| phase["limit"].as_str().unwrap()).filter(|limit| *limit != "idle").collect()
 }
 
-/// The opportunity and the advice of the finding that wins most.
+/// The opportunity and the advice of the finding with the largest gain.
 fn first(diagnosis: &Value) -> (&str, &str) {
     let finding = &diagnosis["findings"][0];
     (finding["opportunity"].as_str().unwrap_or("none"), finding["advice"].as_str().unwrap_or(""))
@@ -128,12 +128,12 @@ fn a_saturated_disk_is_not_one_cpu() {
     assert_eq!(limits(&diagnosis), ["disk"], "{diagnosis:#}");
     assert_eq!(diagnosis["findings"].as_array().unwrap().len(), 1, "{diagnosis:#}");
     let gain_ms = diagnosis["findings"][0]["gain_at_most_ms"].as_u64().unwrap();
-    assert!((4100..=4300).contains(&gain_ms), "what the busiest process works would remain: {gain_ms}");
+    assert!((4100..=4300).contains(&gain_ms), "the busiest process's CPU time remains: {gain_ms}");
 }
 
 // Verifies CHART-3.
 #[test]
-fn four_quarters_of_a_cpu_are_not_one_cpu() {
+fn four_threads_with_a_quarter_cpu_each_are_not_one_busy_cpu() {
     let stretch = Stretch { ms: 6000, busy: &[25, 25, 25, 25], work: &[98], ..IDLE };
     let log = |threads| {
         Log { cpus: 4, processes: &[("server", 1, 4), ("server", 1, 1)][threads..=threads], stretches: &[stretch] }
@@ -144,13 +144,13 @@ fn four_quarters_of_a_cpu_are_not_one_cpu() {
     let (opportunity, advice) = first(&of_four_threads);
     assert_eq!(opportunity, "waiting", "{advice}");
     assert!(advice.contains("server (98 % of the CPU time)") && !advice.contains("works on one CPU"), "{advice}");
-    // A process of one thread moves from CPU to CPU.
+    // A process of one thread migrates from CPU to CPU.
     assert_eq!(limits(&log(1)), ["one-cpu"]);
 }
 
 // Verifies CHART-3.
 #[test]
-fn a_process_is_the_cause_only_with_its_share() {
+fn a_process_is_the_cause_only_with_most_of_the_cpu_time() {
     let log = |work: &[u32]| {
         let stretch = Stretch { ms: 3000, busy: &[100, 0, 0, 0], work, ..IDLE };
         Log {
@@ -172,7 +172,7 @@ fn a_process_is_the_cause_only_with_its_share() {
 
 // Verifies CHART-3.
 #[test]
-fn the_work_ends_where_it_ends() {
+fn the_end_of_the_work_is_found_within_a_sample() {
     // Idle from 4.74 s on, in the middle of a sample.
     let busy = Stretch { ms: 3740, busy: &[100], work: &[95], ..IDLE };
     let idle = Stretch { ms: 5260, ..IDLE };
@@ -182,21 +182,21 @@ fn the_work_ends_where_it_ends() {
     for cpus in [1, 2, 4] {
         assert!(done_ms(cpus, &[busy, idle]).abs_diff(4740) <= 20, "{cpus}: {}", done_ms(cpus, &[busy, idle]));
     }
-    // Half a CPU's work is work.
+    // Half a CPU's load is work.
     let half = Stretch { ms: 20_000, busy: &[55], work: &[50], ..IDLE };
     assert_eq!(done_ms(1, &[busy, Stretch { ms: 60, ..IDLE }, half]), 24_800);
-    // So is a short burst after a wait.
+    // So is a short burst after a pause.
     let burst = Stretch { ms: 400, ..busy };
     let story = [busy, Stretch { ms: 2060, ..IDLE }, burst, idle];
     assert!(done_ms(2, &story).abs_diff(7200) <= 20, "{}", done_ms(2, &story));
-    // What wakes up for a moment is not.
+    // A wake-up of 60 ms is not.
     let blip = Stretch { ms: 60, ..busy };
     assert!(done_ms(2, &[busy, Stretch { ms: 2060, ..IDLE }, blip, idle]).abs_diff(4740) <= 20);
 }
 
 // Verifies CHART-3.
 #[test]
-fn compare_says_when_the_work_was_done() {
+fn compare_reports_the_end_of_the_work() {
     let folder = tempfile::tempdir().unwrap();
     for (name, ms) in [("a", 3740), ("b", 4340)] {
         let stretches = [Stretch { ms, busy: &[100], work: &[95], ..IDLE }, Stretch { ms: 6000 - ms, ..IDLE }];
@@ -214,7 +214,7 @@ fn compare_says_when_the_work_was_done() {
 
 // Verifies CHART-3.
 #[test]
-fn cpus_that_are_idle_throughout_are_not_at_work_all_the_time() {
+fn cpus_that_stay_idle_are_reported_as_idle() {
     let stretch = Stretch { ms: 6000, busy: &[98, 98, 0, 0], work: &[98, 98], ..IDLE };
     let log = Log { cpus: 4, processes: &[("dex2oat", 1, 1), ("zygote", 1, 1)], stretches: &[stretch] };
     let diagnosis = log.diagnosis();
@@ -223,12 +223,12 @@ fn cpus_that_are_idle_throughout_are_not_at_work_all_the_time() {
     assert_eq!(opportunity, "parallel");
     assert!(advice.contains("2 of 4 CPUs while 2 are idle"), "{advice}");
     let gain_ms = diagnosis["findings"][0]["gain_at_most_ms"].as_u64().unwrap();
-    assert!((2900..=3200).contains(&gain_ms), "half of it: {gain_ms}");
+    assert!((2900..=3200).contains(&gain_ms), "half of the phase: {gain_ms}");
 }
 
 // Verifies CHART-3.
 #[test]
-fn a_boot_that_every_cpu_works_for_names_who_takes_most() {
+fn a_boot_with_all_cpus_busy_names_the_largest_consumer() {
     let stretch = Stretch { ms: 6000, busy: &[99, 99], work: &[80, 50, 40], ..IDLE };
     let log = Log { cpus: 2, processes: &[("dex2oat", 1, 2), ("zygote", 1, 1), ("sh", 1, 1)], stretches: &[stretch] };
     let diagnosis = log.diagnosis();
@@ -236,12 +236,12 @@ fn a_boot_that_every_cpu_works_for_names_who_takes_most() {
     assert_eq!((limits(&diagnosis), opportunity), (vec!["every-cpu"], "work"), "{diagnosis:#}");
     assert!(advice.contains("dex2oat 40 %"), "{advice}");
     let gain_ms = diagnosis["findings"][0]["gain_at_most_ms"].as_u64().unwrap();
-    assert!((2300..=2500).contains(&gain_ms), "its own share: {gain_ms}");
+    assert!((2300..=2500).contains(&gain_ms), "dex2oat's share: {gain_ms}");
 }
 
 // Verifies CHART-3.
 #[test]
-fn cpu_time_in_no_process_is_told() {
+fn cpu_time_outside_all_processes_is_reported() {
     let processes = &[("modprobe", 1, 1), ("kworker/0:1", 2, 1)];
     let log = |system, work: &[u32]| {
         let stretch = Stretch { ms: 6000, busy: &[100], system, work, ..IDLE };
@@ -256,7 +256,7 @@ fn cpu_time_in_no_process_is_told() {
     let (opportunity, advice) = first(&threads);
     assert_eq!(opportunity, "kernel", "{threads:#}");
     assert!(advice.contains("kworker/0:1 75 %"), "{advice}");
-    // Time of user space cannot be the kernel's: its processes ended before they were seen.
+    // User time cannot be the kernel's: its processes exited before a sample.
     let short_lived = log(10, &[41, 0]);
     let (opportunity, advice) = first(&short_lived);
     assert_eq!(opportunity, "work", "{short_lived:#}");
@@ -265,7 +265,7 @@ fn cpu_time_in_no_process_is_told() {
 
 // Verifies CHART-1.
 #[test]
-fn a_broken_archive_is_named_and_escapes_reach_no_terminal() {
+fn a_broken_archive_is_named_without_its_escape_sequences() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let logs = folder.path().join("logs");
@@ -275,7 +275,7 @@ fn a_broken_archive_is_named_and_escapes_reach_no_terminal() {
     let mut tar = tar::Builder::new(Vec::new());
     tar.append_dir_all("boot", &logs).unwrap();
     let whole = tar.into_inner().unwrap();
-    // A header whose size is an escape sequence, with the right sum.
+    // A header whose size field is an escape sequence, with a valid checksum.
     let mut escape = whole.clone();
     escape[124..136].copy_from_slice(b"\x1b[31m\x1b]0;xy\x07");
     escape[148..156].fill(b' ');
@@ -301,7 +301,7 @@ fn a_broken_archive_is_named_and_escapes_reach_no_terminal() {
         }
         fs::remove_file(set.join(name)).unwrap();
     }
-    // Damage inside of a file that is packed names the archive and the file.
+    // Damage inside a compressed file: the error names the archive and the file.
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut gzip, &whole).unwrap();
     let packed = gzip.finish().unwrap();
@@ -326,9 +326,9 @@ fn a_name_in_a_log_cannot_change_the_terminal() {
 
 // Verifies CHART-1.
 #[test]
-fn both_commands_round_mebibytes_alike() {
+fn diagnose_and_compare_round_mebibytes_alike() {
     let folder = tempfile::tempdir().unwrap();
-    // 80 sectors a millisecond: 7500 ms are 292.97 MiB.
+    // 80 sectors per millisecond: 7500 ms are 292.97 MiB.
     let stretches =
         [Stretch { ms: 7500, busy: &[20], wait: 70, disk: 100, work: &[15], ..IDLE }, Stretch { ms: 500, ..IDLE }];
     Log { cpus: 1, processes: &[("a", 1, 1)], stretches: &stretches }.write(folder.path());

@@ -1,10 +1,10 @@
-//! A large recording: ten minutes of five thousand processes, 48 MB. What drawing it takes on the clock is measured by `./dev bench`.
+//! A large recording: ten minutes of five thousand processes, 48 MB. `./dev bench` measures how long drawing it takes.
 
 use std::process::Command;
 
 use brisk::chart::generate::{self, Shape};
 
-/// For all that the program allocates, its threads' stacks among it (RLIMIT_DATA).
+/// For all allocations of the program, including its threads' stacks (RLIMIT_DATA).
 const LIMIT_BYTES: u64 = 64 << 20;
 
 // Verifies CHART-2.

@@ -1,4 +1,4 @@
-//! What a person sees: transcripts of `tests/cli/`. `TRYCMD=overwrite cargo test --test integration cli::` rewrites them.
+//! Output of the commands: transcripts of `tests/cli/`. `TRYCMD=overwrite cargo test --test integration cli::` rewrites them.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ fn transcripts() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_reader_that_closes_the_pipe_early_is_no_error() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/04-debian-pc");
     for arguments in [
         &["--root", root, "doctor"][..],

@@ -1,10 +1,10 @@
-//! `./dev clean`: what it removes, and what it leaves alone.
+//! `./dev clean`: what it removes, and what it keeps.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A repository that holds `dev` and what it includes, what was built in it, and a cache beside it.
+/// A repository with `dev` and the files that it includes, build output, and a cache beside the repository.
 fn repository() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("packaging")).unwrap();
@@ -60,7 +60,7 @@ fn clean_removes_the_build_and_the_cache_only_on_request() {
 
 // Verifies HOUSE-1.
 #[test]
-fn what_was_measured_stays() {
+fn measurement_results_are_kept() {
     let folder = repository();
     write(folder.path(), "cache/brisk/results/partial/launch-quick/lines");
     let output = clean(folder.path(), &["--cache"]);
@@ -72,7 +72,7 @@ fn what_was_measured_stays() {
 
 // Verifies HOUSE-1.
 #[test]
-fn a_folder_with_something_of_anothers_is_left_alone() {
+fn a_cache_folder_with_foreign_files_is_kept() {
     let folder = repository();
     let path = folder.path();
     write(path, "cache/brisk/photographs/one.jpg");
@@ -81,7 +81,7 @@ fn a_folder_with_something_of_anothers_is_left_alone() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("photographs"), "{output:?}");
     assert_eq!(remaining(&path.join("cache/brisk")), ["apt", "drafts", "kernels", "packages", "photographs"]);
 
-    // What a link leads to is not the cache's folder.
+    // The cache's folder may not be a symbolic link.
     fs::rename(path.join("cache/brisk"), path.join("elsewhere")).unwrap();
     fs::remove_dir_all(path.join("elsewhere/photographs")).unwrap();
     std::os::unix::fs::symlink(path.join("elsewhere"), path.join("cache/brisk")).unwrap();

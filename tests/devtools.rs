@@ -1,4 +1,4 @@
-//! As much of the DevTools protocol as the test needs, over the browser's own pipe: no port, no library.
+//! The part of the DevTools protocol that the tests need, over the browser's own pipe: no port, no library.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 /// Long for a loaded machine; a healthy browser answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A headless browser that ends with this value.
+/// A headless browser; dropping it ends the browser.
 pub struct Browser {
     child: Child,
     requests: ChildStdin,
     answers: Receiver<Value>,
     next_id: u64,
-    /// Everything the pages reported so far: requests, console messages, exceptions, loads.
+    /// All events of the pages so far: requests, console messages, exceptions, loads.
     pub events: Vec<Value>,
     folder: tempfile::TempDir,
 }
 
 impl Browser {
-    /// The browser's program in PATH, if there is one.
+    /// The browser's executable in PATH, if there is one.
     pub fn program() -> Option<PathBuf> {
         let path: OsString = std::env::var_os("PATH")?;
         let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -32,7 +32,7 @@ impl Browser {
         names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|program| program.is_file()))
     }
 
-    /// Starts `program` with a profile of its own that vanishes with it.
+    /// Starts `program` with its own profile in a temporary folder.
     pub fn start(program: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let errors = std::fs::File::create(folder.path().join("stderr")).expect("a file for its stderr");
@@ -70,7 +70,7 @@ impl Browser {
         Self { child, requests, answers, next_id: 1, events: Vec::new(), folder }
     }
 
-    /// A folder that vanishes with the browser.
+    /// A folder that is removed with the browser.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -114,7 +114,7 @@ impl Browser {
         }
     }
 
-    /// What an expression is worth in the page.
+    /// Evaluates an expression in the page.
     pub fn evaluate(&mut self, session: &str, expression: &str) -> Value {
         let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call(Some(session), "Runtime.evaluate", &parameters);
@@ -136,7 +136,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to do.
+        // The browser may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The documents tell the truth: links lead somewhere, and every promise is verified by a test or a claim.
+//! Checks of the documents: links have targets, and a test or a claim verifies every promise.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::traceability::{self, Promise};
 const LONGEST_SPECIFICATION: usize = 16 * 1024;
 const LONGEST_LINE: usize = 400;
 
-/// The folders that hold no documents of ours.
+/// Folders without documents of this project.
 const SKIPPED: [&str; 3] = ["target", "fuzz", ".git"];
 
 fn repository() -> &'static Path {
@@ -80,7 +80,7 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
 }
 
-/// What is wrong with a specification: people read it on two to three pages, and the traceability table names the tests.
+/// Faults of a specification. It should have two to three pages, and the traceability table names the tests, not the text.
 fn faults(specification: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if specification.len() >= LONGEST_SPECIFICATION {
@@ -130,10 +130,10 @@ fn the_specification_is_short_and_names_no_test() {
     assert_eq!(ids.len(), promises.len(), "a number stands for one promise");
 }
 
-/// Both ways: a promise that no test and no claim verifies is not kept, and a check of no promise verifies nothing.
+/// A promise without a test or a claim is not verified, and a check must name an existing promise.
 // Verifies HOUSE-1.
 #[test]
-fn each_promise_is_verified_and_each_check_has_its_promise() {
+fn each_promise_has_a_check_and_each_check_a_promise() {
     let promises = traceability::promises(&fs::read_to_string(repository().join("SPECIFICATION.md")).unwrap());
     let promises: BTreeSet<&str> = promises.iter().map(|promise| promise.id.as_str()).collect();
     let checks = traceability::checks(repository()).unwrap();
@@ -196,8 +196,8 @@ fn holds_code(path: &Path) -> bool {
     fs::read_to_string(path).unwrap().contains("fn ")
 }
 
-/// Files of crates/sys and crates/undo, tests left out, that docs/kernel-interfaces.md does not name, neither by themselves
-/// nor by a folder.
+/// Files of crates/sys and crates/undo, without tests, that docs/kernel-interfaces.md names neither directly nor by a
+/// folder.
 fn interfaces_without_a_row() -> Vec<String> {
     let table = fs::read_to_string(repository().join("docs/kernel-interfaces.md")).unwrap();
     let named: BTreeSet<&str> = table.split('`').skip(1).step_by(2).collect();
@@ -231,7 +231,7 @@ fn each_file_of_kernel_interfaces_has_its_row() {
     let files = table.lines().filter_map(|row| row.strip_prefix("| ")?.split(" | ").nth(1));
     let files = files.flat_map(|cell| cell.split('`').skip(1).step_by(2));
     let gone: Vec<&str> = files.filter(|file| !interface(file).exists()).collect();
-    assert_eq!(gone, Vec::<&str>::new(), "docs/kernel-interfaces.md names files that are not there");
+    assert_eq!(gone, Vec::<&str>::new(), "docs/kernel-interfaces.md names files that do not exist");
 }
 
 #[test]

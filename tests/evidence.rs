@@ -1,4 +1,4 @@
-//! When each promise was last checked that not every test run checks: `tests/evidence.toml`, kept by `cargo xtask evidence`.
+//! The last run of each check that is not part of every test run: `tests/evidence.toml`, kept by `cargo xtask evidence`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,20 +6,20 @@ use std::path::Path;
 
 use crate::traceability::{self, Check, Record, Tier};
 
-/// Why a date is missing.
+/// Written in place of a date.
 const NOT_ON_RECORD: &str = "not on record";
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Those of the tests that `cargo test` runs: Maven's are not on record.
+/// The deep tests that `cargo test` runs: Maven's are not on record.
 fn deep(checks: &[Check]) -> BTreeSet<String> {
     let deep = checks.iter().filter(|check| check.tier == Tier::Deep && check.file.ends_with(".rs"));
     deep.map(|check| format!("{}::{}", check.file, check.name)).collect()
 }
 
-/// What an ordinary run does not check must be measured: no promise rests on deep tests alone.
+/// Each promise needs a check in an ordinary run or a measurement: deep tests alone are not enough.
 #[test]
 fn no_promise_rests_on_deep_tests_alone() {
     let checks = traceability::checks(repository()).unwrap();

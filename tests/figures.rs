@@ -1,7 +1,7 @@
 //! Each figure in a table of docs/results.md is in the evidence, and each in a table of README.md is in docs/results.md.
 //!
-//! A table of docs/results.md stands below a comment that says where its figures come from: `evidence: NAME, NAME` for files
-//! of docs/evidence, `not yet as data: WHY`, or `measured elsewhere: SOURCE` for what no experiment measures.
+//! A comment above each table of docs/results.md names the source of its figures: `evidence: NAME, NAME` for files of
+//! docs/evidence, `not yet as data: WHY`, or `measured elsewhere: SOURCE` for figures that no experiment measures.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,12 +9,12 @@ use std::path::Path;
 
 use crate::measured::{self, Measured};
 
-/// The tables of docs/results.md that are not yet as data: fewer with time, never more.
+/// The number of tables in docs/results.md that are not yet as data. It may only decrease.
 const NOT_YET_AS_DATA: usize = 3;
 
 const UNITS: [&str; 10] = ["%", "us", "ms", "s", "J", "KiB", "MiB", "GiB", "MB", "minutes"];
 
-/// A number of a text: `97.8 % [97.7, 97.9]`.
+/// A number in a text: `97.8 % [97.7, 97.9]`.
 #[derive(Debug, Clone, PartialEq)]
 struct Figure {
     value: Rounded,
@@ -29,7 +29,7 @@ struct Rounded {
 }
 
 impl Rounded {
-    /// `text` up to the end of the number that it begins with, and the rest.
+    /// Parses the number that `text` begins with; returns it and the rest of `text`.
     fn parse(text: &str) -> Option<(Self, &str)> {
         let is_part = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == ',';
         let sign = usize::from(text.starts_with('-'));
@@ -40,13 +40,13 @@ impl Rounded {
         Some((Self { value, decimals: i32::try_from(decimals).ok()? }, &text[number.len()..]))
     }
 
-    /// True when `exact` is printed so, with this many decimals.
+    /// True when `exact`, rounded to this many decimals, is this number.
     fn is(self, exact: f64) -> bool {
         (self.value - exact).abs() <= 0.500_001 * 10f64.powi(-self.decimals)
     }
 }
 
-/// The numbers of `text` that are no part of a word (`95th`, `lookup-2`).
+/// The numbers of `text` that are not part of a word (`95th`, `lookup-2`).
 fn figures(text: &str) -> Vec<Figure> {
     let mut figures = Vec::new();
     let mut rest = text;
@@ -78,7 +78,7 @@ fn figures(text: &str) -> Vec<Figure> {
     figures
 }
 
-/// How many of `unit` one of `other` is.
+/// The factor from `other` to `unit`.
 fn one_of(other: &str, unit: Option<&str>) -> Option<f64> {
     match (other, unit) {
         (_, None) => Some(1.0),
@@ -88,7 +88,7 @@ fn one_of(other: &str, unit: Option<&str>) -> Option<f64> {
     }
 }
 
-/// True when `measured` has `figure`, with the interval that is printed beside it. A loss may be told as a positive number.
+/// True when `measured` contains `figure` with its interval. A loss may be printed as a positive number.
 fn has(measured: &Measured, figure: &Figure) -> bool {
     let none = [None; 2];
     let of_series = measured.series.iter().flat_map(|it| {
@@ -115,7 +115,7 @@ fn has(measured: &Measured, figure: &Figure) -> bool {
     })
 }
 
-/// A table's body without its first column, which says what the figures are of, and the comment above it.
+/// A table's body without its first column, which labels the rows, and the comment above the table.
 struct Table<'text> {
     source: Option<&'text str>,
     cells: Vec<&'text str>,
@@ -140,7 +140,7 @@ fn tables(text: &str) -> Vec<Table<'_>> {
     tables
 }
 
-/// The figures of a results' text that are in no evidence, and how many tables are not yet as data.
+/// The figures of a results' text that are not in the evidence, and the number of tables that are not yet as data.
 fn unfounded(results: &str, evidence: &BTreeMap<String, Measured>) -> (Vec<String>, usize) {
     let (mut unfounded, mut not_yet) = (Vec::new(), 0);
     for Table { source, cells } in tables(results) {
@@ -160,7 +160,7 @@ fn unfounded(results: &str, evidence: &BTreeMap<String, Measured>) -> (Vec<Strin
             Some(("measured elsewhere", _)) => {}
             _ => {
                 unfounded
-                    .push(format!("a table says not where its figures come from: {source:?}, {:?}", cells.first()));
+                    .push(format!("a table does not name the source of its figures: {source:?}, {:?}", cells.first()));
             }
         }
     }
@@ -177,7 +177,7 @@ fn each_figure_of_the_results_is_in_the_evidence() {
     let evidence = measured::read_all(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
     let (unfounded, not_yet) = unfounded(&text("docs/results.md"), &evidence);
     assert!(unfounded.is_empty(), "docs/results.md:\n{}", unfounded.join("\n"));
-    assert_eq!(not_yet, NOT_YET_AS_DATA, "tables are not yet as data; where they are fewer, lower the number");
+    assert_eq!(not_yet, NOT_YET_AS_DATA, "tables are not yet as data; lower the constant when there are fewer");
 }
 
 // Verifies HOUSE-1.
@@ -252,7 +252,7 @@ fn a_figure_that_was_not_measured_is_found() {
         assert_eq!(of("<!-- evidence: a -->", cell).0.len(), 1, "{cell}");
     }
     assert_eq!(of("<!-- evidence: b -->", "none").0, ["docs/evidence has no b.json"]);
-    assert_eq!(of("", "57.7 ms").0.len(), 1, "it says not where from");
+    assert_eq!(of("", "57.7 ms").0.len(), 1, "it names no source");
     assert_eq!(of("<!-- not yet as data: the lab was busy -->", "61"), (Vec::new(), 1));
     assert_eq!(of("<!-- measured elsewhere: ./dev test --fresh -->", "61"), (Vec::new(), 0));
 }

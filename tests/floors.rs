@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md's floors: crates depend only on those below, and within a crate no two files or folders import each other.
+//! ARCHITECTURE.md's floors: crates depend only on crates below, and within a crate no two files or folders import each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// A module's path below the crate: `["device", "journal"]`.
 type Module = Vec<String>;
 
-/// The crates from top to bottom; what stands on one floor may depend on its own and on those below. `brisk`, the command line,
-/// stands on all of them. The compiler forbids circles.
+/// The crates from top to bottom; a crate may depend on its own row and on those below. `brisk`, the command line, depends
+/// on all of them. The compiler forbids circles.
 const FLOORS: [&[&str]; 6] =
     [&["daemon", "experiment", "lab"], &["config"], &["mechanism", "chart", "report"], &["undo"], &["sys"], &["base"]];
 
@@ -20,7 +20,7 @@ fn source(name: &str) -> PathBuf {
     repository().join("crates").join(name).join("src")
 }
 
-/// The crates of this repository on which the one of this manifest depends, tests apart.
+/// The crates of this repository that the crate of this manifest depends on, without dev-dependencies.
 fn dependencies(manifest: &str) -> Vec<String> {
     let manifest: toml::Table = manifest.parse().unwrap();
     let names = manifest["dependencies"].as_table().unwrap().keys();
@@ -55,12 +55,12 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The paths below its crate that `text`, which is in `module`, names: in imports and in the code.
+/// The paths below its crate that `text`, in `module`, names in imports and code.
 fn named(module: &[String], text: &str) -> Vec<Module> {
     ["crate::", "super::"].iter().flat_map(|first| named_below(first, module, text)).collect()
 }
 
-/// The paths that `text`, which is in `module`, names after `first`.
+/// The paths after `first` that `text`, in `module`, names.
 fn named_below(first: &str, module: &[String], text: &str) -> Vec<Module> {
     let mut paths = Vec::new();
     for (start, _) in text.match_indices(first) {
@@ -74,7 +74,7 @@ fn named_below(first: &str, module: &[String], text: &str) -> Vec<Module> {
             base.pop();
             rest = after;
         }
-        // With the `::` before it, so that a group may come first.
+        // Include the preceding `::`, because a group may follow.
         expand(&base, &text[text.len() - rest.len() - 2..], &mut paths);
     }
     paths
@@ -106,12 +106,12 @@ fn expand<'text>(base: &[String], mut text: &'text str, paths: &mut Vec<Module>)
     text
 }
 
-/// The module that `path`, which may name something in it, belongs to.
+/// The module that contains `path`.
 fn owner(modules: &BTreeMap<Module, String>, path: &[String]) -> Module {
     (0..=path.len()).rev().map(|length| path[..length].to_vec()).find(|module| modules.contains_key(module)).unwrap()
 }
 
-/// Which module names which; a module and those inside it are one family and may know each other.
+/// Pairs of modules where the first names the second; a module and its submodules are one family and may name each other.
 fn imports(modules: &BTreeMap<Module, String>) -> BTreeSet<(Module, Module)> {
     let mut imports = BTreeSet::new();
     for (module, text) in modules {
@@ -125,7 +125,7 @@ fn imports(modules: &BTreeMap<Module, String>) -> BTreeSet<(Module, Module)> {
     imports
 }
 
-/// The nodes that are on a circle: what remains when those that no other imports, or that import no other, are taken away.
+/// The nodes on a circle: what remains after nodes without incoming or without outgoing edges are removed repeatedly.
 fn circles<T: Ord + Clone>(mut edges: BTreeSet<(T, T)>) -> BTreeSet<(T, T)> {
     loop {
         let from: BTreeSet<T> = edges.iter().map(|(from, _)| from.clone()).collect();
@@ -144,7 +144,7 @@ fn floor(name: &str) -> usize {
 
 // Verifies HOUSE-2.
 #[test]
-fn crates_depend_only_on_those_below() {
+fn crates_depend_only_on_lower_floors() {
     let folders = fs::read_dir(repository().join("crates")).unwrap();
     let names: BTreeSet<String> = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(names, FLOORS.concat().into_iter().map(str::to_owned).collect(), "each crate has its floor");
@@ -200,7 +200,7 @@ fn the_checks_find_what_is_wrong() {
     assert!(floor("daemon") < floor("mechanism") && floor("mechanism") < floor("sys"));
 }
 
-/// The engine drives a list of mechanisms and knows none of them; what a process of its own does beside it, may.
+/// The engine drives a list of mechanisms and names none of them; separate processes beside it may.
 // Verifies HOUSE-2.
 #[test]
 fn the_engine_names_no_mechanism() {
@@ -221,11 +221,11 @@ fn the_engine_names_no_mechanism() {
     assert_eq!(named_below("brisk_mechanism::", &[], text)[1], ["launch", "LaunchConfig"]);
 }
 
-/// What a mechanism reads of the device, it reads in few files; the rest of it, its policy first of all, is pure.
+/// A mechanism reads the device in a few files; all others, above all its policy, are pure.
 // Verifies HOUSE-2.
 #[test]
 fn policies_read_no_device_and_no_clock() {
-    /// The contract's two files name the device only to hand it on.
+    /// These two files of the contract name the device only to pass it on.
     const CONTRACT: [&str; 2] = ["", "contract::surroundings"];
     const DEVICE_FILES: [&str; 7] = ["driver", "probe", "support", "by_itself", "snapshot", "kill_log", "zygote"];
     let faults = |modules: BTreeMap<Module, String>| -> Vec<String> {
@@ -246,7 +246,7 @@ fn policies_read_no_device_and_no_clock() {
     assert_eq!(faults(wrong), ["launch::policy names Root", "launch::policy names now()"]);
 }
 
-/// What of the device, the clock or the processes `text` names.
+/// The parts of the device, the clock or the processes that `text` names.
 fn impure(text: &str) -> Vec<String> {
     const DEVICE: [&str; 8] =
         ["Root", "std::fs", "std::process", "std::env", "std::net", "std::thread", "OpenOptions", "rustix"];

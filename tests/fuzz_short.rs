@@ -1,7 +1,7 @@
-//! The fuzz targets on stable Rust for a short while: seeds, mutated at random, from a seed that can be repeated.
+//! The fuzz targets on stable Rust, for a short time: seeds with random mutations, reproducible from a random seed.
 //!
-//! Each target gets the same inputs in every run. `BRISK_FUZZ_SECONDS` (a target, instead of a number of inputs) and
-//! `BRISK_FUZZ_SEED` change that; `./dev fuzz` uses both.
+//! Each target gets the same inputs in every run. `BRISK_FUZZ_SECONDS` (per target, instead of a number of inputs) and
+//! `BRISK_FUZZ_SEED` change that; `./dev fuzz` sets both.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ enum Limit {
     Time(Duration),
 }
 
-/// For each target when no time is asked for.
+/// For each target when no time is set.
 const DEFAULT_LIMIT: Limit = Limit::Inputs(5_000);
-/// Inputs grow no longer than this, but for the few that are repeated on purpose.
+/// Longer inputs exist only where a seed is repeated on purpose.
 const LENGTH_LIMIT_BYTES: usize = 4096;
 
-/// Numbers and punctuation at which parsers break.
+/// Numbers and punctuation that often break parsers.
 const TOKENS: &[&[u8]] = &[
     b"0",
     b"-1",
@@ -69,7 +69,7 @@ impl Random {
     }
 }
 
-/// One to eight small changes of a seed; now and then bytes without any seed.
+/// One to eight small changes of a seed; sometimes random bytes without a seed.
 fn mutant(random: &mut Random, seeds: &[&[u8]]) -> Vec<u8> {
     let mut bytes = seeds[random.below(seeds.len())].to_vec();
     if random.below(32) == 0 {
@@ -99,7 +99,7 @@ fn mutant(random: &mut Random, seeds: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Feeds mutants up to `limit`; the first that makes the target panic is the error.
+/// Feeds mutants up to `limit`; returns the first that makes the target panic as the error.
 fn fuzz(target: &Target, seed: u64, limit: Limit) -> Result<u64, Vec<u8>> {
     let mut random = Random(seed);
     let survives = |bytes: &[u8]| catch_unwind(AssertUnwindSafe(|| (target.feed)(bytes))).is_ok();

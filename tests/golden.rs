@@ -1,7 +1,8 @@
-//! Recorded device trees through the real program: what doctor says of each, and that leases leave no trace in any.
+//! Recorded device trees through the real program: doctor's output for each, and that leases leave no trace in any.
 //!
 //! `tests/golden/NN-name/` is a device's /proc, /sys and /dev, as far as brisk reads them; `doctor.txt`, `doctor.json` and
-//! `memory-*.txt` in it are what is expected. `UPDATE_GOLDEN=1 cargo test --test integration golden::` rewrites them, for a person to look at.
+//! `memory-*.txt` in it are the expected output. `UPDATE_GOLDEN=1 cargo test --test integration golden::` rewrites them, for
+//! manual review.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +29,7 @@ fn brisk(root: &Path, arguments: &[&str]) -> Output {
     Command::new(brisk).arg("--root").arg(root).args(arguments).env("NO_COLOR", "1").output().unwrap()
 }
 
-/// Compares what doctor says of `root` with what is expected of the tree `name`.
+/// Compares doctor's output for `root` with the expected output of the tree `name`.
 fn doctor_says(name: &str, root: &Path) {
     for (file, arguments) in EXPECTED.into_iter().zip([&["doctor"][..], &["doctor", "--json"]]) {
         let output = brisk(root, arguments);
@@ -45,7 +46,7 @@ fn doctor_says(name: &str, root: &Path) {
     }
 }
 
-/// Compares what `brisk memory` says of `root`, with its exit code, with what is expected of the tree `name`.
+/// Compares the output and exit code of `brisk memory` on `root` with those expected for the tree `name`.
 fn memory_says(name: &str, root: &Path) {
     for (file, arguments) in MEMORY {
         let output = brisk(root, arguments);
@@ -108,7 +109,7 @@ doctor_on! {
 
 const BROKEN: &str = "08-broken";
 
-/// A copy of the broken tree, with what git cannot hold: FIFOs, directories in the place of files, links that lead nowhere.
+/// A copy of the broken tree, with what git cannot store: FIFOs, directories in place of files, dangling links.
 fn broken_tree() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy(&trees().join(BROKEN), folder.path());
@@ -148,7 +149,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 /// Files below a root, each with its text.
 type Files = &'static [(&'static str, &'static str)];
 
-/// What shows each manager: its name, the mechanism of its job, and a file of the recorded device.
+/// How each manager is detected: its name, the mechanism that it competes with, and a file of the recorded device.
 const OTHER_MANAGERS: [(&str, &str, Files); 14] = [
     ("tuned", "launch", &[("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n")]),
     (
@@ -178,10 +179,10 @@ const OTHER_MANAGERS: [(&str, &str, Files); 14] = [
     ("mmd", "memory.zram", &[("proc/7/comm", "mmd\n"), ("proc/7/status", "Uid:\t0\t0\t0\t0\n")]),
 ];
 
-/// On a board whose ondemand samples rarely, launches would be helped: each manager of frequencies switches that off.
+/// On a board whose ondemand has a long sampling period, launches would be boosted: each frequency manager prevents that.
 // Verifies ON-2.
 #[test]
-fn doctor_names_each_other_manager_and_what_is_left_to_it() {
+fn doctor_names_each_other_manager_and_its_mechanism() {
     let report = |files: &[(&str, &str)]| -> serde_json::Value {
         let folder = tempfile::tempdir().unwrap();
         copy(&trees().join("06-embedded-board"), folder.path());

@@ -1,4 +1,4 @@
-//! The integration tests: a module for each part of the product that they try from outside.
+//! The integration tests: a module for each part of the product, tested from outside.
 
 mod android_module;
 mod android_policy;

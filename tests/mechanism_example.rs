@@ -1,5 +1,5 @@
-//! The smallest mechanism: it counts programs that start and does nothing about them. CONTRIBUTING.md starts from it;
-//! here it is kept honest.
+//! The smallest mechanism: it counts programs that start and takes no action. CONTRIBUTING.md starts from it; this test keeps
+//! it working.
 
 use std::cell::RefCell;
 use std::fs;
@@ -13,7 +13,7 @@ use brisk::mechanism::{
 };
 use brisk::sys::{BootTime, Root};
 
-/// Watches programs start and says how many there were in the last minute.
+/// Observes program starts and reports how many there were in the last minute.
 #[derive(Debug)]
 struct Nothing {
     support: Support,
@@ -34,7 +34,7 @@ impl Nothing {
     }
 }
 
-// What reads the device stands here, in `driver.rs`: it has nothing to read, and no section of the configuration.
+// Code that reads the device is in `driver.rs`: this mechanism reads nothing, and has no configuration section.
 impl Mechanism for Nothing {
     fn follow(&mut self, _now: BootTime, _surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {}
 }
@@ -48,7 +48,7 @@ impl Policy for Nothing {
         &self.support
     }
 
-    // The engine subscribes to what is asked for here and to nothing else.
+    // The engine subscribes only to the events that are requested here.
     fn interest(&self) -> Interest {
         Interest { kinds: ProcessEventKinds::default().with(ProcessEventKind::Exec), ..Interest::default() }
     }
@@ -69,7 +69,7 @@ impl Policy for Nothing {
         }
     }
 
-    // What the kernel made of each decision. A mechanism that leases keeps a `Holdings`, which takes these.
+    // How the kernel applied each decision. A mechanism that leases keeps a `Holdings`, which processes these.
     fn on_outcomes(&mut self, _now: BootTime, _outcomes: &[Outcome], _decisions: &mut Vec<Decision>) {}
 
     fn deadline(&self) -> Option<BootTime> {
@@ -81,7 +81,7 @@ impl Policy for Nothing {
     }
 }
 
-/// What the engine does, without an engine: events in a table, each with its time and what is expected after it.
+/// Drives the mechanism without an engine: a table of events, each with its time and the expected activity after it.
 // Verifies HOUSE-2.
 #[test]
 fn it_counts_for_a_minute_and_decides_nothing() {
@@ -110,8 +110,8 @@ fn it_counts_for_a_minute_and_decides_nothing() {
     assert!(mechanism.interest().kinds.contains(ProcessEventKind::Exec));
 }
 
-/// A mechanism that uses everything that the engine offers: it helps one launch by a lease and a child, asks a question
-/// meanwhile, and notes what it hears.
+/// A mechanism that uses every feature of the engine: it boosts one launch by a lease and a child, asks a question meanwhile,
+/// and notes what it receives.
 #[derive(Debug, Default)]
 struct Everything {
     support: Support,
@@ -123,7 +123,7 @@ struct Everything {
 }
 
 thread_local! {
-    /// What it has heard: the engine runs in its test's thread.
+    /// What it has received: the engine runs in its test's thread.
     static HEARD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -249,7 +249,7 @@ impl Policy for Everything {
     }
 }
 
-/// One line in the list, and the engine drives it as it drives the product's own.
+/// One line in the list is enough for the engine to drive it like the product's own mechanisms.
 // Verifies HOUSE-2.
 #[test]
 fn a_mechanism_plugs_in_by_one_line() {
@@ -279,12 +279,12 @@ fn a_mechanism_plugs_in_by_one_line() {
     let expected = [
         "it has kept something",
         "CPUs 0-1 are present",
-        // A dry run sets no trigger.
+        // A dry run creates no PSI trigger.
         "stalls are watched: false",
         "mail starts",
         "/sys/a holds Some(\"1\")",
         "answered: None",
-        // It has asked for another probe.
+        // It has requested another probe.
         "CPUs 0-1 are present",
         "its deadline",
         "/sys/a holds None",

@@ -1,4 +1,4 @@
-//! What packages install, read from their recipes: none of these build systems runs here.
+//! What packages install, read from their recipes: these build systems do not run here.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,10 +37,10 @@ fn each_package_installs_the_settings_with_their_defaults() {
     }
 }
 
-/// The real reader takes each, and none overrules what is known of a device.
+/// brisk's parser accepts each profile, and no profile overrides the detection of the device.
 // Verifies INSTALL-1.
 #[test]
-fn each_profile_is_valid_and_leaves_switching_to_the_device() {
+fn each_profile_is_valid_and_switches_nothing_on_or_off() {
     for profile in ["desktop", "board", "phone"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("packaging/profiles/{profile}.toml"));
         let layers = Layers::read_only(&file).unwrap();
@@ -48,10 +48,10 @@ fn each_profile_is_valid_and_leaves_switching_to_the_device() {
         let switches =
             [config.launch.enabled, config.placement.enabled, config.memory.zram.enabled, config.memory.killer.enabled];
         assert_eq!(switches, [Enabled::Auto; 4], "{profile}");
-        assert!(layers.settings["launch.enabled"].origin.is_some(), "{profile} says so itself");
+        assert!(layers.settings["launch.enabled"].origin.is_some(), "{profile} sets it explicitly");
     }
     let profiles = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/profiles")).unwrap();
-    assert_eq!(profiles.count(), 3, "each profile is tried here");
+    assert_eq!(profiles.count(), 3, "each profile is tested here");
 }
 
 // Verifies INSTALL-1.
@@ -65,7 +65,7 @@ fn each_package_installs_its_profile_where_brisk_reads_it() {
     assert!(is_installed(RELEASE, "desktop", "/lib/brisk/brisk.toml"));
     assert!(is_installed(BUILDROOT, "board", "$(TARGET_DIR)/usr/lib/brisk/brisk.toml"));
     assert!(is_installed(YOCTO, "board", "${D}${nonarch_libdir}/brisk/brisk.toml"));
-    // The image and the module of Android install it from its own folder (android_module.rs).
+    // Android's image and module install it from their own folder (android_module.rs).
     assert_eq!(text("packaging/profiles/phone.toml"), text("android/integration/brisk.toml"));
 }
 
@@ -96,7 +96,7 @@ fn recipes_and_the_readme_name_files_that_exist() {
     assert!(named > 10, "{named}");
 }
 
-/// Packages, man pages and the driver are of one version: Cargo.toml's. packaging/release reads it there.
+/// Packages, man pages and the driver have the version of Cargo.toml. packaging/release reads it there.
 // Verifies INSTALL-2.
 #[test]
 fn all_packages_have_one_version() {
@@ -111,14 +111,14 @@ fn all_packages_have_one_version() {
         assert!(text(file).lines().any(|found| found == line), "{file} has no line {line}");
     }
     for name in [format!("brisk_{version}_amd64.deb"), format!("brisk-{version}-x86_64.tar.gz")] {
-        assert!(text("README.md").contains(&name), "the README names another version than {name}");
+        assert!(text("README.md").contains(&name), "the README does not name the version of {name}");
     }
 }
 
-/// From two folders, with other times, rights, zone and language.
+/// Built in two folders, with different times, umask, time zone and locale.
 // Verifies INSTALL-2.
 #[test]
-fn packing_twice_makes_the_same_bytes() {
+fn packages_are_reproducible() {
     let sums = ["first", "a/second/elsewhere"].map(|name| {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join(name);
@@ -150,9 +150,9 @@ fn packing_twice_makes_the_same_bytes() {
     assert_eq!(sums[0], sums[1]);
 }
 
-/// The options that a kernel needs for process events, as each build system sets them.
+/// The kernel options for process events, as each build system sets them.
 #[test]
-fn buildroot_and_yocto_ask_the_kernel_for_the_same() {
+fn buildroot_and_yocto_set_the_same_kernel_options() {
     let options = |text: &str| -> BTreeSet<String> {
         let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         words.filter(|word| word.starts_with("CONFIG_")).map(str::to_owned).collect()

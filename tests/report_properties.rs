@@ -1,4 +1,4 @@
-//! No proof makes the report panic, nothing in it appears unescaped, and no figure that cannot be had is printed as one.
+//! No proof makes the report panic, nothing in it appears unescaped, and no unavailable figure is printed.
 
 use brisk::report::proof::{
     ArmResult, ClaimResult, CourseResult, DeviceDescription, ExperimentResult, Failure, FailureOf, MedianChange, Proof,
@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 const FIXTURE: &str = include_str!("fixtures/proof.json");
 
-/// What a hostile name tries: to open an element, to leave an attribute, an entity or a style, to move the cursor.
+/// A hostile name tries to open an element, to leave an attribute, an entity or a style, to move the cursor.
 const HOSTILE: [&str; 8] = [
     "<hostile>",
     "\"><hostile>",
@@ -103,7 +103,7 @@ prop_compose! {
     }
 }
 
-/// The proof with every name plain, so that what looks like a broken figure can only be one.
+/// The proof with plain names, so that a match can only be a broken figure.
 fn without_names(mut proof: Proof) -> Proof {
     let plain = |text: &mut String| "plain".clone_into(text);
     for experiment in &mut proof.experiments {
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn figures_that_cannot_be_had_are_not_printed(proof in proof()) {
+    fn unavailable_figures_are_not_printed(proof in proof()) {
         let proof = without_names(proof);
         for text in [html::render(&proof), table::render(&proof, 80, false), brief::render(&proof, 80, false)] {
             prop_assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");
@@ -247,7 +247,7 @@ fn an_empty_proof_says_so() {
     assert_eq!(table::render(&proof, 80, false), "No experiment was run.\n");
 }
 
-/// As many experiments as the quick run has, each with claims of every verdict, one of them failed.
+/// As many experiments as the quick run has, with claims of every verdict; one experiment failed.
 fn of_a_whole_run() -> Proof {
     let mut proof = json::parse(FIXTURE).expect("the fixture is a proof");
     let kick = proof.experiments.remove(1);
@@ -287,10 +287,10 @@ fn a_whole_runs_summary_is_one_screen_with_what_was_not_shown() {
     }
 }
 
-/// Who runs it beside other work learns that this is why a claim stays open.
+/// A user who runs it beside other work learns why a claim is inconclusive.
 // Verifies PROVE-4.
 #[test]
-fn the_summary_says_what_was_rejected_and_why() {
+fn the_summary_counts_rejected_replicates_by_reason() {
     let mut proof = json::parse(FIXTURE).expect("the fixture is a proof");
     proof.experiments.iter_mut().for_each(|experiment| experiment.rejections.clear());
     assert!(!brief::render(&proof, 120, false).contains("rejected"));
@@ -304,7 +304,7 @@ fn the_summary_says_what_was_rejected_and_why() {
     assert!(text.contains("    5 replicates were rejected: the host kept a virtual CPU waiting\n"), "{text}");
 }
 
-/// Each experiment has a line of its own where there is room for it.
+/// Each experiment has its own line where the screen is large enough.
 // Verifies PROVE-4.
 #[test]
 fn each_experiment_of_a_run_has_its_line() {

@@ -1,5 +1,5 @@
-//! A daemon that ran as a user of its own: root restores what it left with that user's rights, and a service that was taken
-//! over gets nothing more. Real files of real users, so only root can run these tests.
+//! A daemon that ran as its own user: root restores what it left with that user's rights, and a compromised service gains
+//! no further rights. The files belong to real users, so only root can run these tests.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 const SERVICE: u32 = 23_456;
-/// The journals' folders below /run, and what each may hold: a file, its original and what it was set to.
+/// The journals' folders below /run, and what each may hold: a file, its original and its leased value.
 const JOURNALS: [(&str, &str); 4] = [
     ("brisk", "/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate"),
     ("brisk-boot", "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"),
@@ -26,7 +26,7 @@ fn is_root() -> bool {
     root
 }
 
-/// The line of a lease of `target` (JSON), which is to get `original` back.
+/// The journal line of a lease of `target` (JSON) with `original`.
 fn lease(target: &str, original: &str) -> String {
     let original = serde_json::to_string(original).unwrap();
     format!(
@@ -38,7 +38,7 @@ fn tunable(file: &str) -> String {
     format!("{{\"tunable\":{}}}", serde_json::to_string(file).unwrap())
 }
 
-/// A tree of files that every user can reach.
+/// A tree of files that every user can access.
 struct Device(tempfile::TempDir);
 
 impl Device {
@@ -66,7 +66,7 @@ impl Device {
         fs::read_to_string(self.path(file)).unwrap().trim_end().to_owned()
     }
 
-    /// The journal below /run/`folder` of `user`, with `leases`.
+    /// Writes the journal of `user` below /run/`folder`, with `leases`.
     fn journal(&self, folder: &str, user: u32, leases: &[String]) {
         let folder = self.path("run").join(folder);
         fs::create_dir_all(&folder).unwrap();
@@ -79,7 +79,7 @@ impl Device {
         chown(&folder, Some(user), None).unwrap();
     }
 
-    /// The exit code of brisk with `arguments`, and what it said.
+    /// Runs brisk with `arguments`; returns its exit code and output.
     fn brisk(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
         let output = command.arg("--root").arg(self.0.path()).args(arguments).output().unwrap();
@@ -92,7 +92,7 @@ fn owner(path: impl AsRef<Path>) -> u32 {
     path.as_ref().symlink_metadata().unwrap().uid()
 }
 
-/// The governor of a boot's journal is another kind of target.
+/// The governor in a boot's journal is another kind of target.
 fn own_lease(folder: &str, file: &str) -> String {
     match folder {
         "brisk-boot" => lease(&format!("{{\"governor\":\"{CPUFREQ}/policy0\"}}"), ORIGINAL),
@@ -106,7 +106,7 @@ fn root_restores_every_journal_with_the_rights_of_its_owner() {
     if !is_root() {
         return;
     }
-    // Each of the four belongs to root or to the service; of root's files only those of cpufreq are lent.
+    // Each of the four belongs to root or to the service; of root's files, only those of cpufreq are granted to the service.
     for owners in 0..16u32 {
         let device = Device::new();
         let user = |index: usize| if owners >> index & 1 == 1 { SERVICE } else { 0 };
@@ -116,7 +116,7 @@ fn root_restores_every_journal_with_the_rights_of_its_owner() {
         let (code, said) = device.brisk(&["restore"]);
         let expected: Vec<&str> = (0..4)
             .map(|index| {
-                // What the kernel lets only root write, or is no tunable of cpufreq's, stays: the service cannot have set it.
+                // The service cannot have set a file that only root may write or that is not a tunable of cpufreq: it is kept.
                 let is_beyond = user(index) == SERVICE && matches!(JOURNALS[index].0, "brisk-memory" | "brisk-boot");
                 if is_beyond { LEASED } else { ORIGINAL }
             })
@@ -125,12 +125,12 @@ fn root_restores_every_journal_with_the_rights_of_its_owner() {
         assert_eq!(held, expected, "owners {owners:04b}: {said}");
         assert_eq!(code, Some(i32::from(expected.contains(&LEASED))), "owners {owners:04b}: {said}");
         for (_, file) in JOURNALS {
-            assert_eq!(owner(device.path(file)), 0, "what was lent is root's again: {file}");
+            assert_eq!(owner(device.path(file)), 0, "a granted file belongs to root again: {file}");
         }
     }
 }
 
-/// As `brisk memory apply --keep` leaves it, after the service has run.
+/// The state that `brisk memory apply --keep` leaves, after the service has run.
 // Verifies SECURITY-1.
 #[test]
 fn restores_what_memory_apply_kept_after_the_service_has_run() {
@@ -144,7 +144,7 @@ fn restores_what_memory_apply_kept_after_the_service_has_run() {
         let (code, said) = device.brisk(&["restore"]);
         assert_eq!((code, device.get(JOURNALS[2].1).as_str()), (Some(0), ORIGINAL), "{said}");
     }
-    // One report of both processes.
+    // One report covers both processes.
     let device = Device::new();
     device.journal("brisk", SERVICE, &[own_lease(JOURNALS[0].0, JOURNALS[0].1)]);
     device.journal("brisk-memory", 0, &[own_lease("brisk-memory", JOURNALS[2].1)]);
@@ -176,9 +176,9 @@ fn a_journal_can_be_restored_alone() {
     assert!(code == Some(2) && said.contains("expected one of daemon, boot, memory, experiment"), "{said}");
 }
 
-/// The binder driver asks for CAP_SYS_ADMIN, whichever user owns its files, so a service that sets it runs as root (lookup.conf).
+/// The binder driver checks CAP_SYS_ADMIN, whichever user owns its files, so a service that sets it runs as root (lookup.conf).
 #[test]
-fn the_binder_drivers_settings_are_roots_to_restore_alone() {
+fn only_root_may_restore_the_binder_drivers_settings() {
     const CAPACITY: &str = "/sys/kernel/binder_cache/binder/capacity";
     if !is_root() {
         return;
@@ -199,7 +199,7 @@ fn the_binder_drivers_settings_are_roots_to_restore_alone() {
 
 // Verifies SECURITY-1.
 #[test]
-fn a_strangers_log_is_not_believed() {
+fn a_journal_of_another_user_is_not_trusted() {
     if !is_root() {
         return;
     }
@@ -209,11 +209,11 @@ fn a_strangers_log_is_not_believed() {
         chown(device.path("run/brisk"), Some(folder_owner), None).unwrap();
         let (code, said) = device.brisk(&["restore"]);
         assert_eq!((code, device.get(JOURNALS[0].1).as_str()), (Some(2), LEASED), "{said}");
-        assert!(said.contains("not believed") || said.contains("ermission denied"), "{said}");
+        assert!(said.contains("not trusted") || said.contains("ermission denied"), "{said}");
     }
 }
 
-/// What a service that was taken over would have root write: each with its file, and what it holds and must go on to hold.
+/// Writes that a compromised service would want root to do: each with its file, whose content must stay unchanged.
 fn attacks() -> Vec<(&'static str, String)> {
     let group = |folder: &str, original: &str| lease(&format!("{{\"group\":\"{folder}\"}}"), original);
     vec![
@@ -223,7 +223,7 @@ fn attacks() -> Vec<(&'static str, String)> {
             "/sys/kernel/uevent_helper",
             lease(&tunable(&format!("{CPUFREQ}/../../../../kernel/uevent_helper")), "/tmp/x"),
         ),
-        // A link in the place of a tunable.
+        // A link in place of a tunable.
         ("/etc/passwd", lease(&tunable(&format!("{CPUFREQ}/policy0/link")), "root::0:0")),
         ("/etc/passwd", lease(&tunable("/proc/1/root/etc/passwd"), "root::0:0")),
         ("/etc/passwd", lease(&tunable("/etc/passwd"), "root::0:0")),
@@ -266,10 +266,10 @@ fn a_forged_journal_of_the_service_grants_nothing() {
     assert!(successful.is_empty(), "{successful:#?}");
 }
 
-/// systemd gives the whole folder to root when the unit is told to run as root from now on, with what was forged in there.
+/// systemd changes the owner of the whole folder to root when the unit is changed to run as root, including forged files.
 // Verifies SECURITY-1.
 #[test]
-fn a_forged_journal_that_became_roots_grants_nothing() {
+fn a_forged_journal_that_root_now_owns_grants_nothing() {
     if !is_root() {
         return;
     }
@@ -283,10 +283,10 @@ fn a_forged_journal_that_became_roots_grants_nothing() {
     }
 }
 
-/// The guardian of a daemon that dies, and the next daemon that takes the journal, are told by the same list.
+/// The guardian of a daemon that dies, and the next daemon that opens the journal, apply the same list.
 // Verifies SECURITY-1.
 #[test]
-fn a_guardian_restores_nothing_but_what_its_holder_may_hold() {
+fn a_guardian_restores_only_what_its_holder_may_lease() {
     if !is_root() {
         return;
     }
@@ -294,7 +294,7 @@ fn a_guardian_restores_nothing_but_what_its_holder_may_hold() {
         let device = victim(file);
         device.journal("brisk", 0, &[forged.clone(), own_lease("brisk", JOURNALS[0].1)]);
         let folder = device.path("run/brisk").display().to_string();
-        // Its standard input is at its end: the daemon has died.
+        // Its standard input is at end of file, as when the daemon has died.
         let mut guardian = Command::new(env!("CARGO_BIN_EXE_brisk"));
         guardian.arg("--root").arg(device.0.path()).args(["guardian", "--journal", "daemon", "--daemon", "7"]);
         let mut guardian = guardian
@@ -306,20 +306,20 @@ fn a_guardian_restores_nothing_but_what_its_holder_may_hold() {
             .unwrap();
         let begun = std::time::Instant::now();
         while device.get(JOURNALS[0].1) != ORIGINAL {
-            assert!(begun.elapsed().as_secs() < 20, "{forged}: the guardian restores what the daemon may hold");
+            assert!(begun.elapsed().as_secs() < 20, "{forged}: the guardian restores the daemon's leases");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        // The forged lease comes first in the log, so it is restored last: give the guardian the time for it.
+        // The forged lease is first in the log, so it is restored last: wait for the guardian to process it.
         std::thread::sleep(std::time::Duration::from_millis(100));
         let held = device.get(file);
-        // It goes on to try what was refused.
+        // The guardian keeps retrying what was refused.
         guardian.kill().unwrap();
         guardian.wait().unwrap();
         assert_eq!(held, LEASED, "{forged}");
     }
 }
 
-/// Root's daemon in a folder that the service has left: nothing that the service's user puts there later counts.
+/// Root's daemon in a folder that the service has left: files that the service's user creates there later are ignored.
 // Verifies SECURITY-2.
 #[test]
 fn root_takes_over_only_an_empty_journal_of_the_service() {
@@ -340,7 +340,7 @@ fn root_takes_over_only_an_empty_journal_of_the_service() {
 
 // Verifies SECURITY-2.
 #[test]
-fn tunables_go_to_the_runtime_folders_owner_and_are_revoked() {
+fn grant_gives_tunables_to_the_runtime_folders_owner() {
     if !is_root() {
         return;
     }

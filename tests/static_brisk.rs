@@ -1,12 +1,12 @@
 //! The static binary that guests run.
 //!
-//! `$BRISK_BINARY` names it; without that, the one that `./dev build` makes is brought up to date.
+//! `$BRISK_BINARY` names it; otherwise `./dev build` builds the current one.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The static binary, or `None` with a printed reason where no machine can be emulated.
+/// The static binary, or `None` with the reason printed, where no virtual machine can run.
 pub fn static_brisk() -> Option<&'static Path> {
     static BINARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     let make = || {
@@ -19,16 +19,16 @@ pub fn static_brisk() -> Option<&'static Path> {
     BINARY.get_or_init(make).as_deref()
 }
 
-/// The target is named so that its flags do not reach procedural macros, which cannot be static.
+/// The target is named explicitly so that its flags do not apply to procedural macros, which cannot be static.
 fn build() -> PathBuf {
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--bin", "brisk", "--profile", "lab", "--target", "x86_64-unknown-linux-gnu"])
         .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
-        .expect("cargo runs this test, so it is there");
+        .expect("cargo runs this test, so it exists");
     assert!(status.success(), "the static brisk could not be built");
-    // `target/`, wherever it is: this test runs from `target/PROFILE/deps/`.
+    // `target/`, which may be anywhere: this test runs from `target/PROFILE/deps/`.
     let target = Path::new(env!("CARGO_BIN_EXE_brisk")).parent().and_then(Path::parent).expect("target/PROFILE/brisk");
     target.join("x86_64-unknown-linux-gnu/lab/brisk")
 }

@@ -1,10 +1,9 @@
-//! `brisk top` on a real terminal (script(1) makes one): it draws, ends when it is told to, and leaves the terminal as it was.
+//! `brisk top` on a real terminal (script(1) creates one): it draws, ends on request, and restores the terminal's settings.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
-/// What a terminal showed whose keyboard types `key` when the screen is there; the terminal's settings stand before and
-/// after it.
+/// What a terminal shows when `key` is typed after the screen is drawn, between the terminal's settings before and after.
 fn shown(key: &[u8]) -> String {
     let brisk = env!("CARGO_BIN_EXE_brisk");
     let command = format!("trap : INT; stty -a; {brisk} top --period-ms 60000; echo \"ended with $?\"; stty -a");
@@ -31,7 +30,7 @@ fn shown(key: &[u8]) -> String {
 
 // Verifies ON-4.
 #[test]
-fn it_ends_with_a_key_and_leaves_the_terminal_as_it_was() {
+fn top_ends_with_a_key_and_restores_the_terminal() {
     for key in [b"q", b"\x03"] {
         let shown = shown(key);
         let (settings, rest) = shown.split_once("\x1b[?1049h\x1b[?25l").expect("the other screen is taken");

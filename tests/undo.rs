@@ -1,4 +1,4 @@
-//! Law: every write can be undone. Real daemons and guardians, killed for real, on a tree of files.
+//! Every write can be undone. Real daemons and guardians are killed on a tree of files.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -41,7 +41,7 @@ impl Device {
         Root::at(self.folder.path())
     }
 
-    /// Where tunable `name` really is.
+    /// The path of tunable `name`.
     fn place(&self, name: &str) -> PathBuf {
         self.root().path(FOLDER).join(name)
     }
@@ -76,7 +76,7 @@ impl Device {
     }
 }
 
-/// Whatever became of a test, no process of this device outlives it.
+/// No process of this device outlives a test, even a failed one.
 impl Drop for Device {
     fn drop(&mut self) {
         let folder = self.folder.path().as_os_str().as_bytes();
@@ -87,7 +87,7 @@ impl Drop for Device {
         let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         for pid in pids.filter(is_here) {
             let Ok(process) = pidfd_open(Pid::from_raw(pid as i32).unwrap(), PidfdFlags::empty()) else { continue };
-            // Looked at once more: only from here on it cannot be another one of this number.
+            // Check again: once the pidfd is open, the number cannot belong to another process.
             if is_here(&pid) && pidfd_send_signal(&process, Signal::KILL).is_ok() {
                 let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], None);
             }
@@ -98,7 +98,7 @@ impl Drop for Device {
 /// A daemon; dropped, it is killed.
 struct Daemon {
     child: Child,
-    /// Its next guardian, if it needs one, is told of through this pipe.
+    /// The daemon reports its next guardian, if it needs one, through this pipe.
     lines: BufReader<ChildStdout>,
 }
 
@@ -144,7 +144,7 @@ fn any_kill_leaves_nothing_changed() {
     assert_eq!((tally["kills"].as_u64(), tally["left_changed"].as_u64()), (Some(48), Some(0)));
     assert!(tally["found_changed"].as_u64() >= Some(3), "the kills hit leases: {tally}");
     assert!(tally["apart"].as_u64() >= Some(3), "{tally}");
-    // The lab, whose clock does not run while the host is busy, allows 20 ms.
+    // The lab, whose clock stops while the host is busy, allows 20 ms.
     assert!(tally["longest_unguarded_us"].as_u64() < Some(500_000), "a dead guardian is replaced at once: {tally}");
     assert!(device.is_original());
 }
@@ -154,7 +154,7 @@ fn any_kill_leaves_nothing_changed() {
 fn a_daemon_that_hangs_loses_its_overdue_leases() {
     let device = Device::new();
     let (mut daemon, _) = device.daemon();
-    // Stop it at moments until one is found in which it holds something.
+    // Stop it repeatedly until it holds a lease when it stops.
     within(Duration::from_secs(60), "the daemon never held anything", || {
         signal(daemon.child.id(), Signal::STOP);
         let held = !device.is_original();
@@ -163,7 +163,7 @@ fn a_daemon_that_hangs_loses_its_overdue_leases() {
         }
         held
     });
-    within(Duration::from_secs(15), "the guardian restores what is overdue", || device.is_original());
+    within(Duration::from_secs(15), "the guardian restores overdue leases", || device.is_original());
     daemon.kill();
 }
 
@@ -177,7 +177,7 @@ fn the_guardian_survives_the_daemons_signals_and_ends_with_it() {
     std::thread::sleep(Duration::from_millis(50));
     assert!(is_running(guardian));
     let session = rustix::process::getsid(Pid::from_raw(guardian as i32)).unwrap();
-    assert_eq!(session.as_raw_nonzero().get() as u32, guardian, "a session of its own");
+    assert_eq!(session.as_raw_nonzero().get() as u32, guardian, "its own session");
     let name = fs::read(format!("/proc/{guardian}/cmdline")).unwrap();
     assert!(name.starts_with(b"@brisk-guardian\0"));
     daemon.kill();
@@ -193,7 +193,7 @@ fn a_daemon_right_after_a_killed_one_takes_over() {
     for round in 0..20 {
         let (mut daemon, guardian) = device.daemon();
         std::thread::sleep(Duration::from_millis(round));
-        // With its guardian dead a daemon starts another: one that has just been forked has the lock as well.
+        // With its guardian dead a daemon starts another: a process that was just forked has the lock as well.
         if round % 2 == 0 {
             signal(guardian, Signal::KILL);
             std::thread::sleep(Duration::from_micros(100 * round));
@@ -204,7 +204,7 @@ fn a_daemon_right_after_a_killed_one_takes_over() {
     }
 }
 
-/// A daemon's journal that its writer left behind, with `count` tunables changed.
+/// Leaves a daemon's journal behind, with `count` tunables changed.
 fn leave_behind(device: &Device, count: usize) {
     leave_behind_in(Holder::Daemon, device, count, "1");
 }
@@ -260,13 +260,13 @@ fn restore_says_what_it_did_and_exits_accordingly() {
     assert_eq!(report["restorations"][0]["outcome"], "refused");
     fs::remove_dir(&file).unwrap();
     fs::write(&file, "1\n").unwrap();
-    assert_eq!(device.brisk(&["restore"]).status.code(), Some(0), "what refused was kept for the next time");
+    assert_eq!(device.brisk(&["restore"]).status.code(), Some(0), "a refused restoration is kept for the next run");
     assert_eq!(fs::read_to_string(&file).unwrap(), ORIGINAL);
 }
 
 // Verifies UNDO-4.
 #[test]
-fn restore_reverts_an_experiment_and_the_daemon_of_its_arm() {
+fn restore_reverts_an_experiment_and_its_daemon() {
     let device = Device::new();
     let experiment = runner::runtime_folder(&device.root());
     leave_behind_in(Holder::Experiment, &device, 2, "50000");
@@ -285,7 +285,7 @@ fn restore_reverts_an_experiment_and_the_daemon_of_its_arm() {
     );
     assert!(device.is_original());
 
-    // A living experiment keeps what is its own, and what a dead daemon has left is restored all the same.
+    // A running experiment keeps its own leases, and what a dead daemon has left is restored all the same.
     let living = Journal::open(Holder::Experiment, &experiment, &device.root()).unwrap();
     leave_behind(&device, 1);
     let output = device.brisk(&["restore", "--json"]);

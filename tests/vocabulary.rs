@@ -1,10 +1,10 @@
-//! One vocabulary, one spelling, and lines that a person can read: lists of phrases that are in no text of the tree, and limits
-//! of lines in documents. Lines of help have theirs in `src/cli/help.rs`.
+//! One vocabulary, one spelling, and short lines: phrases that no text of the tree may use, and limits for lines of documents.
+//! `src/cli/help.rs` limits the lines of help.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Phrases that are not used, and what to write.
+/// Phrases that are not allowed, and their replacements.
 const PHRASES: [(&str, &str); 10] = [
     ("whoever", "the process, the thread or the user that is meant"),
     ("somebody", "the process, the thread or the user that is meant"),
@@ -18,7 +18,7 @@ const PHRASES: [(&str, &str); 10] = [
     ("look-ups", "lookups"),
 ];
 
-/// Words that American and British English spell differently, by their stems: the tree is British. `synchronized` is Java's,
+/// Stems of words that American and British English spell differently: the tree is British. `synchronized` is Java's,
 /// `serialize` serde's, `color` that of CSS, NO_COLOR and its crates.
 const AMERICAN: [(&str, &str); 24] = [
     ("utilization", "utilisation"),
@@ -47,24 +47,24 @@ const AMERICAN: [(&str, &str); 24] = [
     ("gray", "grey"),
 ];
 
-/// Names of others that have an American word in them.
+/// Foreign names that contain an American word.
 const FOREIGN: [&str; 2] = ["Initializing", "grayscale"];
 
-/// A document's line may have so many characters; a table's line is limited by its cells.
+/// The maximal length of a document's line in characters; a table's line is limited by its cells.
 const LINE: usize = 140;
-/// Of a table.
+/// The maximal length of a table's cell.
 const CELL: usize = 200;
 
 /// Documents whose lines are limited.
 const DOCUMENTS: [&str; 5] = ["README.md", "docs", "CONTRIBUTING.md", "SECURITY.md", "android"];
 
-/// Generated lines, which hold paths and names of tests.
+/// Generated lines, which contain paths and names of tests.
 const UNLIMITED: [&str; 1] = ["docs/traceability.md"];
 
-/// What is not ours. The recorded trees' files have none of the endings below.
+/// Foreign files. The recorded trees' files have none of the endings below.
 const SKIPPED: [&str; 3] = ["target", ".git", "fixtures"];
 
-/// The file that names them.
+/// This file, which lists the phrases.
 const OWN: &str = "tests/vocabulary.rs";
 
 const ENDINGS: [&str; 10] = ["rs", "md", "c", "h", "sh", "toml", "java", "txt", "trycmd", "service"];
@@ -99,11 +99,11 @@ fn has(line: &str, phrase: &str) -> bool {
 
 // Verifies HOUSE-1.
 #[test]
-fn phrases_that_hide_the_actor_are_not_used() {
+fn forbidden_phrases_are_not_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     texts(root, &mut files);
-    assert!(files.len() > 500, "the tree is found");
+    assert!(files.len() > 500, "the tree's files are found");
     let mut wrong = Vec::new();
     for path in files {
         let Ok(text) = fs::read_to_string(&path) else { continue };
@@ -140,7 +140,7 @@ fn starts_a_word(line: &str, stem: &str) -> bool {
     words.filter(|word| !is_name(word) && !FOREIGN.contains(word)).any(|word| word.to_lowercase().starts_with(stem))
 }
 
-/// What is too long in the text of a document: the line's number and why.
+/// The lines of a document that are too long: number and reason.
 fn too_long(text: &str) -> Vec<(usize, &'static str)> {
     let mut found = Vec::new();
     let mut is_code = false;
@@ -187,7 +187,7 @@ fn long_lines_and_long_cells_are_found() {
 }
 
 #[test]
-fn a_phrase_is_found_in_sentences_alone() {
+fn a_phrase_is_found_only_in_sentences() {
     for (line, phrase, expected) in [
         ("Nobody waits.", "nobody", true),
         ("they go in front, all", "in front", true),

@@ -31,7 +31,7 @@ fn sorted(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What kbuild needs; what a build leaves beside it stays out.
+/// Files that kbuild needs; build products are excluded.
 fn is_source(file: &str) -> bool {
     ["Makefile", "Kbuild"].contains(&file)
         || ((file.ends_with(".c") || file.ends_with(".h")) && !file.ends_with(".mod.c"))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* An answer on its way: its buffer and reference, made, delivered, read and freed. */
+/* Answers from the cache: buffer and reference, made, delivered, read and freed. */
 
 /*
- * The last answer's buffer is kept for the next one.  A call that finds no room
- * takes it away; true: it may find some now.
+ * The last answer's buffer is kept for the next one.  A call that finds no space
+ * frees it; true: the call may find space now.
  */
 static bool binder_cache_unpark(struct binder_proc *proc)
 {
@@ -34,13 +34,13 @@ static void binder_cache_put_buffer(struct binder_proc *proc, struct binder_buff
 		binder_alloc_free_buf(&proc->alloc, buffer);
 }
 
-/* The whole of @ref goes with its last strong reference, and no other part need know. */
+/* True if dropping the last strong reference frees @ref without further notifications. */
 static bool binder_cache_is_last(struct binder_proc *proc, const struct binder_ref *ref)
 {
 	return !ref->data.weak && READ_ONCE(proc->context->cache->manager) != proc;
 }
 
-/* The client has done with an answer: what binder_free_buf() does, for one handle. */
+/* The client frees an answer: does what binder_free_buf() does, for one handle. */
 static noinline void binder_cache_free_answer(struct binder_proc *proc,
 					      struct binder_thread *thread,
 					      struct binder_buffer *buffer)
@@ -88,8 +88,8 @@ static bool binder_cache_desc_is_less(struct rb_node *a, const struct rb_node *b
 }
 
 /*
- * What binder_get_ref_for_node_olocked() does with @ref once it has chosen
- * @desc.  It neither sleeps nor lets go of a lock: the cache's is held.
+ * Does what binder_get_ref_for_node_olocked() does with @ref after it has chosen
+ * @desc.  It neither sleeps nor drops a lock, because the cache's lock is held.
  */
 static void binder_cache_add_ref(struct binder_proc *proc, struct binder_node *node,
 				 struct binder_ref *ref, u32 desc)
@@ -108,8 +108,8 @@ static void binder_cache_add_ref(struct binder_proc *proc, struct binder_node *n
 }
 
 /*
- * One strong reference more, of a node that the manager holds one of: what
- * binder_inc_ref_olocked() does then.
+ * Takes another strong reference to a node that the manager holds one of, like
+ * binder_inc_ref_olocked().
  */
 static void binder_cache_acquire(struct binder_ref *ref)
 {
@@ -129,7 +129,7 @@ static void binder_cache_acquire(struct binder_ref *ref)
 	spin_unlock(&node->lock);
 }
 
-/* As if the manager had replied. */
+/* Delivers @answer as if the manager had replied. */
 static void binder_cache_deliver(struct binder_proc *proc, struct binder_thread *thread,
 				 struct binder_buffer *buffer, struct bc_answer *answer)
 {
@@ -159,7 +159,7 @@ static void binder_cache_deliver(struct binder_proc *proc, struct binder_thread 
 	inner_unlock(proc);
 }
 
-/* Back at the head of the list, its BR_TRANSACTION_COMPLETE delivered. */
+/* Puts the reply back at the head of the list, after its BR_TRANSACTION_COMPLETE. */
 static void binder_cache_keep_reply(struct binder_thread *thread)
 {
 	thread->cache.work.type = BINDER_WORK_CACHED_REPLY_ONLY;
@@ -188,8 +188,8 @@ static int binder_cache_read_complete(struct binder_proc *proc, struct binder_th
 }
 
 /*
- * Hands the answer to its thread, which reads: called with the inner lock
- * held, which it releases.  1: the read is over, 0: it goes on, or an error.
+ * Copies the answer to its thread's read buffer: called with the inner lock held,
+ * which it releases.  1: the read is over, 0: it continues, or an error.
  */
 static noinline int binder_cache_read(struct binder_proc *proc, struct binder_thread *thread,
 				      void __user **ptr, void __user *end)
@@ -204,7 +204,7 @@ static noinline int binder_cache_read(struct binder_proc *proc, struct binder_th
 	};
 	u32 __user *command = *ptr;
 
-	/* Room is kept for the largest thing there is, as everywhere. */
+	/* Space is reserved for the largest command, as in the rest of the driver. */
 	if (completes &&
 	    end - *ptr < 2 * sizeof(u32) + sizeof(struct binder_transaction_data_secctx)) {
 		inner_unlock(proc);
@@ -237,7 +237,7 @@ fault:
 	return -EFAULT;
 }
 
-/* The same where nothing else is to be read first: no need to wait. */
+/* The same if nothing else is to be read first: no need to wait. */
 static noinline int binder_cache_read_first(struct binder_proc *proc,
 					    struct binder_thread *thread,
 					    void __user **ptr, void __user *end)
@@ -256,7 +256,7 @@ static noinline int binder_cache_read_first(struct binder_proc *proc,
 	return binder_cache_read(proc, thread, ptr, end);
 }
 
-/* The thread ends without having read: the buffer goes with the process. */
+/* The thread exits without having read: the buffer is freed with the process. */
 static void binder_cache_unread(struct binder_proc *proc, struct binder_work *w)
 {
 	struct binder_thread *thread = container_of(w, struct binder_thread, cache.work);

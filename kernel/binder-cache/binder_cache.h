@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
-/* What a context manager needs to have its answers kept by the binder driver. */
+/* Interface for a context manager that lets the binder driver keep its answers. */
 #ifndef _UAPI_LINUX_BINDER_CACHE_H
 #define _UAPI_LINUX_BINDER_CACHE_H
 
@@ -9,9 +9,9 @@
 #define BINDER_CACHE_HEADER_MAX	128
 
 /**
- * struct binder_cache_profile - which calls are lookups, and how they look
+ * struct binder_cache_profile - which calls are lookups, and their format
  * @lookup_codes:	bit n: code n is a lookup; none: opt out
- * @volatile_size:	bytes at the start that are no part of the question
+ * @volatile_size:	bytes at the start that are not part of the question
  * @header_size:	bytes of @header that must follow them
  * @uid_span:		user identifiers per Android user; 0: no isolated callers
  * @isolated_first:	first isolated identifier within a user
@@ -31,7 +31,7 @@ struct binder_cache_profile {
 };
 
 /**
- * struct binder_cache_flush - what to forget
+ * struct binder_cache_flush - what to remove
  * @key:	address of the name as a lookup carries it, after the header
  * @key_size:	its length in bytes; 0: everything
  * @reserved:	0
@@ -45,7 +45,7 @@ struct binder_cache_flush {
 #define BINDER_CACHE_OPT_IN	_IOW('b', 0xC0, struct binder_cache_profile)
 #define BINDER_CACHE_FLUSH	_IOW('b', 0xC1, struct binder_cache_flush)
 
-/* Who may be given the same answer: in the flags of a BC_REPLY. */
+/* Which callers may get the same answer: in the flags of a BC_REPLY. */
 #define BINDER_CACHE_EXACT	0x10000000u
 #define BINDER_CACHE_SECURITY	0x20000000u
 #define BINDER_CACHE_ANY	0x30000000u

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Modes, formats and what is forgotten when; nothing here knows the driver. */
+/* Modes, formats and invalidation; nothing here uses driver types. */
 
 #include <linux/jump_label.h>
 #include <linux/mm.h>
@@ -9,14 +9,14 @@
 
 #include "cache.h"
 
-/* One size for all spares clearing them and finding out their size. */
+/* A single size for all entries, so that they need no clearing and no size lookup. */
 #define ENTRY_BYTES	(sizeof(struct bc_entry) + BC_KEY_MAX)
 
 DEFINE_STATIC_KEY_FALSE(binder_cache_key);
 
 atomic_t binder_cache_questions = ATOMIC_INIT(0);
 
-/* For the modes, the tables, and whose account the driver's hooks are awake on. */
+/* Protects the modes, the tables, and the caches that keep the driver's hooks awake. */
 static DEFINE_MUTEX(modes_lock);
 static int awake_caches;
 bool binder_cache_hooks_awake;
@@ -24,13 +24,13 @@ unsigned long binder_cache_hooks_switched;
 
 struct kmem_cache *binder_cache_entries;
 
-/* Called for each object once: what is reused was filled as far as it is read. */
+/* Called once for each object: a reused object is initialised as far as it is read. */
 static void clear_entry(void *entry)
 {
 	memset(entry, 0, ENTRY_BYTES);
 }
 
-/* Until there is memory for it: the caller lets no two try at once. */
+/* Retries until there is memory for it: the caller serialises the calls. */
 bool binder_cache_prepare_entries(void)
 {
 	if (!binder_cache_entries)
@@ -85,7 +85,7 @@ void binder_cache_end_change(struct binder_cache *cache)
 	spin_unlock(&cache->lock);
 }
 
-/* What was learnt under another mode, format or manager is forgotten. */
+/* Removes what was learnt under another mode, format or manager. */
 static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 {
 	bool active = false;
@@ -103,11 +103,11 @@ static void settle_locked(struct binder_cache *cache, struct list_head *gone)
 	}
 	cache->recognised = false;
 	forget_all_locked(cache, gone);
-	/* who sees it sees the format as well */
+	/* pairs with binder_cache_is_active(): the format is visible before */
 	smp_store_release(&cache->active, active);
 }
 
-/* Before a format is kept: most contexts never have one. */
+/* Called before a format is kept: most contexts never have one. */
 static int furnish_locked(struct binder_cache *cache)
 {
 	struct binder_cache_tables *tables;
@@ -125,7 +125,7 @@ static int furnish_locked(struct binder_cache *cache)
 	return 0;
 }
 
-/* Patching the code interrupts all CPUs: only what root does may make it happen again. */
+/* Patching the code interrupts all CPUs, so only root may trigger it again. */
 static void switch_hooks_locked(bool awake)
 {
 	if (binder_cache_hooks_awake == awake)
@@ -138,7 +138,7 @@ static void switch_hooks_locked(bool awake)
 	binder_cache_hooks_switched++;
 }
 
-/* The hooks of the driver wake up before the cache can be active. */
+/* The hooks of the driver are enabled before the cache can become active. */
 static void wake_hooks_locked(struct binder_cache *cache)
 {
 	if (!cache->is_awake)
@@ -148,8 +148,8 @@ static void wake_hooks_locked(struct binder_cache *cache)
 }
 
 /*
- * They sleep again once nothing is under way that they must see the end of.
- * What is, they stay awake for, until the cache is turned off again.
+ * Disables the hooks if nothing is in progress whose end they must see.
+ * Otherwise they stay enabled until the cache is turned off again.
  */
 static void let_hooks_sleep_locked(struct binder_cache *cache)
 {
@@ -167,7 +167,7 @@ static void let_hooks_sleep_locked(struct binder_cache *cache)
 		switch_hooks_locked(false);
 }
 
-/* Before the cache goes: making and removing devices must not switch the hooks. */
+/* Called before the cache is freed: creating and removing devices must not switch the hooks. */
 void binder_cache_leave_hooks(struct binder_cache *cache)
 {
 	mutex_lock(&modes_lock);
@@ -232,7 +232,7 @@ void binder_cache_set_manager(struct binder_cache *cache, const void *manager, i
 	cache->is_frozen = is_frozen;
 	cache->opted_in = false;
 	cache->refused = false;
-	/* The buffers that the last manager did not free went with it. */
+	/* The buffers that the last manager did not free were freed with it. */
 	cache->core.changes -= cache->oneway_changes;
 	cache->oneway_changes = 0;
 	settle_locked(cache, &gone);
@@ -315,13 +315,13 @@ int binder_cache_flush(struct binder_cache *cache, const void *manager,
 	return result;
 }
 
-/* True when a call with @code leaves all registrations as they are. */
+/* True if a call with @code changes no registration. */
 bool binder_cache_is_readonly(const struct binder_cache *cache, u32 code)
 {
 	const struct binder_cache_format *format = cache->format;
 	u32 i;
 
-	/* A manager that takes part says by itself what changed. */
+	/* A cooperative manager reports its changes itself. */
 	if (cache->mode == BINDER_CACHE_COOPERATIVE)
 		return true;
 	if (code < 64)

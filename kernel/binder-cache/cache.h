@@ -42,11 +42,11 @@ enum binder_cache_count {
 };
 
 /**
- * struct binder_cache_tables - what a cache needs once it is turned on
- * @core:	of the entries
+ * struct binder_cache_tables - allocated when a cache gets its first format
+ * @core:	tables of the entries
  * @profile:	the administrator's format
  * @offered:	the manager's format
- * @format:	that of the two which is in use
+ * @format:	the one of the two that is in use
  */
 struct binder_cache_tables {
 	struct bc_tables core;
@@ -57,25 +57,25 @@ struct binder_cache_tables {
 
 /**
  * struct binder_cache - the cache of one context
- * @active:		calls to the manager are looked at (hint; true under @lock)
- * @lock:		protects what follows, but for the counters.  Taken inside
+ * @active:		calls to the manager are inspected (a hint; exact under @lock)
+ * @lock:		protects the fields below, except the counters.  Taken inside
  *			a proc's outer lock, outside node and inner locks
  * @core:		the entries
- * @mode:		what the administrator allows
- * @refused:		the first lookup did not look as the profile says
- * @recognised:		a lookup looked as the format says
- * @is_awake:		the driver's hooks are, on this cache's account too
- * @has_profile:	the profile was set
+ * @mode:		set by the administrator
+ * @refused:		the first lookup did not match the profile
+ * @recognised:		a lookup matched the format
+ * @is_awake:		this cache keeps the driver's hooks awake
+ * @has_profile:		the profile was set
  * @opted_in:		the manager has offered a format
- * @tables:		NULL until a format is known; for good then
- * @format:		the one in @tables that is in use; a reader of @active
- *			may read it
+ * @tables:		NULL until a format is known; permanent then
+ * @format:		the one in @tables that is in use; may be read after
+ *			@active was read as true
  * @manager:		the manager's process, only compared; NULL: none
- * @manager_pid:	its identifier: it may have other descriptors
+ * @manager_pid:	its PID: it may have other descriptors
  * @manager_cred:	its credentials, for the security modules
  * @is_frozen:		its state: a frozen manager answers no call
  * @oneway_changes:	changes that last until the manager frees their buffer
- * @quiet_until:	nothing is learnt before, in jiffies
+ * @quiet_until:	nothing is learnt before this time, in jiffies
  * @counts:		see README.md
  * @kobj:		/sys/kernel/binder_cache/CONTEXT
  * @debugfs:		its list of entries
@@ -118,8 +118,8 @@ extern bool binder_cache_hooks_awake;
 extern unsigned long binder_cache_hooks_switched;
 
 /*
- * Lookups under way whose answers are to be learnt, in all contexts: counted
- * from under the lock of a cache that is active until their notes are gone.
+ * Lookups in progress whose answers are to be learnt, in all contexts: counted
+ * from under the lock of an active cache until their notes are dropped.
  */
 extern atomic_t binder_cache_questions;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The caller's side: who may be answered, and with what. */
+/* The caller's side: whether it may be answered, and the answer. */
 
-/* The security identifier that the manager sees; false: not a plain caller. */
+/* The security identifier that the manager sees; false: not an ordinary caller. */
 static bool binder_cache_security_id(struct binder_proc *proc, struct binder_thread *thread,
 				     u32 *security_id)
 {
@@ -23,7 +23,7 @@ static bool binder_cache_security_id(struct binder_proc *proc, struct binder_thr
 	return true;
 }
 
-/* What a real transaction would be refused for is left to a real one. */
+/* Refusals of a real transaction are left to the real transaction. */
 static bool binder_cache_may_call(struct binder_proc *proc, struct binder_thread *thread)
 {
 	struct binder_transaction *stack;
@@ -41,7 +41,7 @@ static bool binder_cache_may_call(struct binder_proc *proc, struct binder_thread
 	return may;
 }
 
-/* Everything that a caller must be or have before it may be given an answer. */
+/* All conditions that a caller must meet before it may get an answer. */
 static enum binder_cache_count binder_cache_admit(struct binder_proc *proc,
 						  struct binder_thread *thread,
 						  const struct cred *manager_cred, size_t size,
@@ -63,12 +63,12 @@ static enum binder_cache_count binder_cache_admit(struct binder_proc *proc,
 }
 
 /*
- * Gives the caller its reference, if the entry that was found is still there.
- * The cache's lock keeps the entry, and that the node; see above.  Until then
- * @node is a number, which no other node has while the entry is there.
+ * Gives the caller its reference, if the entry that was found still exists.  The
+ * cache's lock keeps the entry, and the entry keeps the node; see hooks.c.  Until
+ * then @node is only a number, which no other node has while the entry exists.
  *
- * The descriptor is chosen under the process's own lock alone: to choose one may
- * walk all references of the process, and the cache's lock is the context's.
+ * The descriptor is chosen under the process's own lock alone: this may walk all
+ * references of the process, and the cache's lock is shared by the context.
  */
 static enum binder_cache_count binder_cache_take(struct binder_proc *proc,
 						 struct binder_thread *thread,
@@ -115,7 +115,7 @@ out:
 	return result;
 }
 
-/* Whatever it is, it is no lookup: it may change registrations as well. */
+/* The call is not a lookup, so it may change registrations. */
 static void binder_cache_refuse_format(struct binder_cache *cache, struct binder_thread *thread)
 {
 	LIST_HEAD(gone);
@@ -138,7 +138,7 @@ static void binder_cache_identify(const struct binder_cache *cache, kuid_t euid,
 	caller->security_id = security_id;
 	caller->isolated = false;
 	if (format->uid_span && cache->manager_cred) {
-		/* as the manager sees it */
+		/* in the manager's user namespace */
 		u32 uid = from_kuid(cache->manager_cred->user_ns, euid);
 
 		uid %= format->uid_span;
@@ -146,7 +146,7 @@ static void binder_cache_identify(const struct binder_cache *cache, kuid_t euid,
 	}
 }
 
-/* Leaves a note for the transaction: its answer is to be learnt. */
+/* Leaves a note for the transaction, so that its answer is learnt. */
 static void binder_cache_miss(struct binder_cache *cache, struct binder_thread *thread,
 			      const struct bc_question *question, const struct bc_caller *caller,
 			      u64 generation)
@@ -165,8 +165,8 @@ static void binder_cache_miss(struct binder_cache *cache, struct binder_thread *
 }
 
 /*
- * copy_from_user() also asks whether @size bytes of @request are one kernel
- * object, which takes longer than to copy them: the caller has seen to it.
+ * copy_from_user() also checks whether @size bytes of @request are within one
+ * kernel object, which takes longer than the copy: the caller has checked it.
  */
 static bool binder_cache_read_request(u8 *request, const u8 __user *user, size_t size)
 {
@@ -201,7 +201,7 @@ fault:
 	return false;
 }
 
-/* @room is for the request, which a note refers to. */
+/* @room holds the request, which a note refers to. */
 static bool binder_cache_lookup(struct binder_proc *proc, struct binder_thread *thread,
 				 struct binder_transaction_data *tr, u64 *room)
 {
@@ -223,7 +223,7 @@ static bool binder_cache_lookup(struct binder_proc *proc, struct binder_thread *
 
 	if (size > BINDER_CACHE_REQUEST_MAX ||
 	    !binder_cache_read_request(request, u64_to_user_ptr(tr->data.ptr.buffer), size)) {
-		/* too long to be a name, or not there: stock tells */
+		/* too long for a name, or not mapped: the stock path reports it */
 		binder_cache_count(cache, BINDER_CACHE_REFUSED_CALLER);
 		return false;
 	}
@@ -277,7 +277,7 @@ static bool binder_cache_lookup(struct binder_proc *proc, struct binder_thread *
 	return result == BINDER_CACHE_HITS;
 }
 
-/* True: it was answered. */
+/* True if the call was answered. */
 static bool binder_cache_answers(struct binder_proc *proc, struct binder_thread *thread,
 				 struct binder_transaction_data *tr, bool has_extra, u64 *room)
 {
@@ -296,14 +296,14 @@ static bool binder_cache_answers(struct binder_proc *proc, struct binder_thread 
 		return false;
 	}
 	thread->cache.announces_clients = bit & READ_ONCE(cache->format->clients);
-	/* Who sends a binder registers something, whatever the profile says. */
+	/* A call that sends a binder registers something, whatever the profile says. */
 	if (!binder_cache_is_readonly(cache, tr->code) ||
 	    (cache->mode == BINDER_CACHE_TRANSPARENT && (has_extra || tr->offsets_size)))
 		binder_cache_change(cache, thread);
 	return false;
 }
 
-/* A transaction to the context manager, of which @extra bytes are other buffers. */
+/* A transaction to the context manager with @extra bytes of extra buffers. */
 static noinline void binder_cache_transaction(struct binder_proc *proc,
 					      struct binder_thread *thread,
 					      struct binder_transaction_data *tr,
@@ -315,7 +315,7 @@ static noinline void binder_cache_transaction(struct binder_proc *proc,
 	if (binder_cache_answers(proc, thread, tr, has_extra, room))
 		return;
 	binder_transaction(proc, thread, tr, false, extra);
-	/* What a failed transaction did not take with it. */
+	/* A failed transaction leaves the note. */
 	if (slot->note)
 		binder_cache_drop_note(slot->note);
 	slot->note = 0;

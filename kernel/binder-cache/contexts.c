@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The contexts' caches: made and removed with their devices, shown below /sys. */
+/* The contexts' caches: created and removed with their devices, shown below /sys. */
 
 #include <linux/debugfs.h>
 #include <linux/jiffies.h>
@@ -13,14 +13,14 @@
 
 #include "cache.h"
 
-/* Room for all names: some hundred names times the users who ask for them. */
+/* For all names: some hundred names times the users who ask for them. */
 #define CAPACITY	2048
-/* Room for 300 names of 60 characters, by either of two calls, for one user. */
+/* For 300 names of 60 characters, by either of two calls, for one user. */
 #define USER_LIMIT	262144
 
 /*
- * A manager with a policy cache of its own hears of a new policy a little
- * later than we do.
+ * A manager with its own policy cache is notified of a new policy a little later
+ * than the driver.
  */
 #define QUIET_AFTER_POLICY	(2 * HZ)
 
@@ -32,7 +32,7 @@ MODULE_PARM_DESC(cache_user_namespaces,
 static DEFINE_MUTEX(caches_lock);
 static LIST_HEAD(caches);
 
-/* Not the one above: that is taken while the notifiers are, for reading. */
+/* A separate mutex: the one above is taken while the notifiers are locked for reading. */
 static DEFINE_MUTEX(roots_lock);
 static bool hears_of_policies;
 static struct kobject *sysfs_root;
@@ -57,7 +57,7 @@ static int policy_changed(struct notifier_block *block, unsigned long event, voi
 
 static struct notifier_block policy_notifier = { .notifier_call = policy_changed };
 
-/* Each once; what there was no memory for, when the next cache is made. */
+/* Creates each once; retries with the next cache if there was no memory. */
 static bool prepare_roots(void)
 {
 	bool is_ready;
@@ -104,16 +104,16 @@ static struct binder_cache *create(const char *name, enum binder_cache_mode mode
 	return cache;
 }
 
-/* NULL when there is no memory: the context is then a stock one. */
+/* NULL without memory: the context is then a stock one. */
 struct binder_cache *binder_cache_create(const char *name)
 {
 	return create(name, BINDER_CACHE_COOPERATIVE);
 }
 
 /*
- * Of a device in a binderfs, of which there may be many of the same name.  Who
- * mounts one in a user namespace need have no rights outside: its devices are
- * stock ones, unless root wants them to have caches, which root then turns on.
+ * For a device in a binderfs; several may have the same name.  An unprivileged user
+ * can mount one in a user namespace: its devices are stock ones, unless root sets
+ * the parameter that gives them caches, and turns these on.
  */
 struct binder_cache *binder_cache_create_minor(const char *name, int minor,
 					       const struct user_namespace *owner)
@@ -132,7 +132,7 @@ struct binder_cache *binder_cache_create_minor(const char *name, int minor,
 	return cache;
 }
 
-/* The device is gone, its last user may not be. */
+/* The device is removed, but may still have users. */
 void binder_cache_hide(struct binder_cache *cache)
 {
 	if (!cache)

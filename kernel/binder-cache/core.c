@@ -56,7 +56,7 @@ static struct bc_account *bc_account(struct bc_core *core, u32 uid)
 	return &core->tables->accounts[slot & ((1 << BC_ACCOUNT_BITS) - 1)];
 }
 
-/* Three bits of the filter, from nine bits of the hash each and a half. */
+/* Sets three bits of the filter, each selected by nine and a half bits of the hash. */
 static void bc_bloom_add(struct bc_core *core, u64 hash)
 {
 	int i;
@@ -122,8 +122,8 @@ static __always_inline struct bc_entry *bc_lookup(struct bc_core *core, u64 hash
 }
 
 /*
- * Moving what is hit would take longer than to find it: it is moved when its
- * turn to be evicted comes.  But the paper's list is scanned in this order.
+ * Moving a hit entry would take longer than finding it: it is moved when it is
+ * considered for eviction.  But the paper's list is scanned in this order.
  */
 struct bc_entry *bc_find_in(struct bc_core *core, u32 scopes,
 			    const struct bc_question *question,
@@ -165,7 +165,7 @@ static void bc_remove(struct bc_core *core, struct bc_entry *entry,
 	bc_account(core, entry->uid)->bytes -= bytes;
 }
 
-/* A filter forgets nothing by itself: it is built again. */
+/* A Bloom filter cannot remove an entry, so it is rebuilt. */
 static void bc_rebuild_bloom(struct bc_core *core)
 {
 	struct bc_entry *entry;
@@ -177,7 +177,7 @@ static void bc_rebuild_bloom(struct bc_core *core)
 		bc_bloom_add(core, entry->hash);
 }
 
-/* As in page reclaim: what was used since it was put in order goes round once more. */
+/* As in page reclaim: an entry that was used since it was added moves to the head again. */
 static bool bc_has_second_chance(struct bc_core *core, struct bc_entry *entry,
 				 struct bc_account *account)
 {
@@ -189,7 +189,7 @@ static bool bc_has_second_chance(struct bc_core *core, struct bc_entry *entry,
 	return true;
 }
 
-/* Least recently used, or least frequently with the least recent of equals. */
+/* Least recently used, or least frequently, with the least recent of equals. */
 static struct bc_entry *bc_victim_of_all(struct bc_core *core)
 {
 	struct bc_entry *victim, *entry;

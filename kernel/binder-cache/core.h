@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The cache itself: which question has which answer, for whom, until when.
- * It knows no driver types and takes no locks: the caller holds one.
+ * The cache itself: maps questions to answers for classes of callers.  It knows
+ * no driver types and takes no locks: the caller holds one.
  */
 #ifndef _BINDER_CACHE_CORE_H
 #define _BINDER_CACHE_CORE_H
@@ -17,7 +17,7 @@
 #define BC_BLOOM_WORDS		16
 #define BC_MULTIPLIER		0x9e3779b97f4a7c15ull
 
-/* Who may be given an answer.  The values are the marks' of binder_cache.h. */
+/* Which callers may get an answer.  The values match the marks in binder_cache.h. */
 enum bc_scope {
 	BC_SCOPE_NONE,
 	BC_SCOPE_EXACT,
@@ -44,8 +44,8 @@ struct bc_caller {
 };
 
 /*
- * What is asked: the call's code and the bytes that follow the header.  @key
- * has room for whole words; bc_seal() puts zeros behind the last byte.
+ * A lookup: the call's code and the bytes that follow the header.  @key has room
+ * for whole words; bc_seal() zeroes the bytes after the last one.
  */
 struct bc_question {
 	u64 hash;
@@ -55,8 +55,8 @@ struct bc_question {
 };
 
 /*
- * What is answered: the bytes of the reply, then, aligned, the one offset of
- * the binder in them.  @object stands for the service and is only compared.
+ * An answer: the bytes of the reply, then, aligned, the one offset of the binder
+ * in them.  @object identifies the service and is only compared.
  */
 struct bc_answer {
 	void *object;
@@ -69,8 +69,8 @@ struct bc_answer {
 };
 
 /*
- * @uid is the user who asked first and whose account it is on, whichever others may
- * have the answer.
+ * @uid is the user who asked first; the entry is charged to this user, whichever
+ * other users may get the answer.
  */
 struct bc_entry {
 	struct hlist_node bucket;
@@ -89,13 +89,13 @@ struct bc_entry {
 	u64 key[];
 };
 
-/* The entries of one user, in the order of all, and the bytes they take. */
+/* The entries of one user, in the order of the whole list, and their size in bytes. */
 struct bc_account {
 	struct list_head entries;
 	u32 bytes;
 };
 
-/* What a core needs before it can learn, and not earlier. */
+/* Needed for learning, and allocated only then. */
 struct bc_tables {
 	struct hlist_head buckets[1 << BC_BUCKET_BITS];
 	struct bc_account accounts[1 << BC_ACCOUNT_BITS];
@@ -105,21 +105,22 @@ struct bc_tables {
  * struct bc_core - the entries of one context
  * @tables:	entries by question and class of callers, and by user; users
  *		that share an account share its limit
- * @order:	entries, the one made last first; one that was used since gets
- *		a second chance before it is evicted
+ * @order:	entries, the newest first; one that was used since it was
+ *		added gets a second chance before it is evicted
  * @bloom:	filter before the entries, for the paper's policy
- * @seed:	makes the slots of hashes unguessable
- * @generation:	raised by every change; what was asked before is not learnt
- * @removals:	raised by every entry that goes
- * @changes:	changes under way: nothing is learnt
- * @scoped:	entries of each scope
- * @scopes:	those that have any, a bit each
- * @entries:	how many there are
- * @bytes:	what they take
- * @capacity:	how many there may be
- * @user_limit:	bytes that one account may hold
- * @evictions:	entries given up for room
- * @policy:	which one goes then
+ * @seed:	makes hash slots unpredictable
+ * @generation:	incremented by every change; answers to earlier questions are
+ *		not learnt
+ * @removals:	incremented when an entry is removed
+ * @changes:	changes in progress; nothing is learnt meanwhile
+ * @scoped:	number of entries of each scope
+ * @scopes:	bit mask of the scopes that have entries
+ * @entries:	number of entries
+ * @bytes:	their size
+ * @capacity:	maximal number of entries
+ * @user_limit:	maximal number of bytes of one account
+ * @evictions:	entries evicted for space
+ * @policy:	selects the entry to evict
  */
 struct bc_core {
 	struct bc_tables *tables;
@@ -139,7 +140,7 @@ struct bc_core {
 	enum bc_policy policy;
 };
 
-/* It learns nothing and knows nothing until it has @tables. */
+/* The core learns and finds nothing until it has @tables. */
 void bc_init(struct bc_core *core, u64 seed);
 void bc_set_tables(struct bc_core *core, struct bc_tables *tables);
 
@@ -154,7 +155,7 @@ static inline u32 bc_words(u32 size)
 	return (size + 7) / 8;
 }
 
-/* Completes @question; false when it is none: empty or too long. */
+/* Completes @question; false if its key is empty or too long. */
 static inline bool bc_seal(const struct bc_core *core, struct bc_question *question)
 {
 	u64 hash = core->seed ^ question->code;
@@ -171,7 +172,7 @@ static inline bool bc_seal(const struct bc_core *core, struct bc_question *quest
 	return true;
 }
 
-/* Makes @entry, which has room for the key, the place for an answer to @question. */
+/* Prepares @entry, which has room for the key, for an answer to @question. */
 static inline void bc_ask(struct bc_entry *entry, const struct bc_question *question,
 			  const struct bc_caller *caller, u64 generation)
 {
@@ -184,13 +185,13 @@ static inline void bc_ask(struct bc_entry *entry, const struct bc_question *ques
 	memcpy(entry->key, question->key, 8 * bc_words(question->size));
 }
 
-/* Something changed since @entry's question was asked, or is changing. */
+/* True if something changed since @entry's question was asked, or is changing. */
 static inline bool bc_is_stale(const struct bc_core *core, const struct bc_entry *entry)
 {
 	return entry->generation != core->generation || core->changes;
 }
 
-/* The answer for this caller among those of @scopes, which are not none. */
+/* The answer for this caller among those of @scopes, which is not empty. */
 struct bc_entry *bc_find_in(struct bc_core *core, u32 scopes,
 			    const struct bc_question *question,
 			    const struct bc_caller *caller);
@@ -207,25 +208,25 @@ static inline struct bc_entry *bc_find(struct bc_core *core, const struct bc_que
 }
 
 /*
- * Takes @entry, its answer filled in, for the callers of @scope.  Where its
- * user's account is full, that user's own least recently used entries go.  What
- * it replaces or evicts goes to @gone; so does @entry unless it is BC_KEPT.
+ * Adds @entry, with its answer filled in, for the callers of @scope.  If its user's
+ * account is full, that user's own least recently used entries are evicted.
+ * Replaced and evicted entries go to @gone; so does @entry unless BC_KEPT.
  */
 enum bc_verdict bc_learn(struct bc_core *core, struct bc_entry *entry,
 			 enum bc_scope scope, struct list_head *gone);
 
-/* Forget; what was kept goes to @gone, linked by order. */
+/* Remove entries; they go to @gone, linked by order. */
 void bc_forget_all(struct bc_core *core, struct list_head *gone);
 void bc_forget_object(struct bc_core *core, const void *object,
 		      struct list_head *gone);
 void bc_forget_key(struct bc_core *core, const struct bc_question *question,
 		   struct list_head *gone);
 
-/* Between these two nothing is learnt, nor what was asked meanwhile. */
+/* Between these two calls nothing is learnt, nor are answers to questions asked meanwhile. */
 void bc_change_begin(struct bc_core *core, struct list_head *gone);
 void bc_change_end(struct bc_core *core);
 
-/* Both forget everything. */
+/* Also removes all entries. */
 void bc_set_policy(struct bc_core *core, enum bc_policy policy, u32 capacity,
 		   struct list_head *gone);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See format.h: is it a lookup, is it an answer. */
+/* See format.h: recognises lookups and answers. */
 
 #include <linux/android/binder.h>
 #include <linux/kernel.h>
@@ -27,7 +27,7 @@ void binder_cache_align(struct binder_cache_format *format)
 	}
 }
 
-/* In the last four bytes the end, alone or behind the last character. */
+/* The last four bytes hold the terminator, alone or after the last character. */
 static __always_inline bool is_string16(const u8 *bytes, size_t size)
 {
 	u16 end[2];
@@ -59,7 +59,7 @@ bool binder_cache_recognise(const struct binder_cache_format *format, u32 prefix
 		return false;
 	if (word < end)
 		differing = (*word++ ^ *expected++) & format->first_fixed;
-	/* all of them, two at a time: to leave early would take longer */
+	/* all words, two at a time: an early exit would take longer */
 	for (; word + 1 < end; word += 2, expected += 2)
 		differing |= (word[0] ^ expected[0]) | (word[1] ^ expected[1]);
 	if (word < end)
@@ -67,7 +67,7 @@ bool binder_cache_recognise(const struct binder_cache_format *format, u32 prefix
 	return !differing && is_string16(request + prefix, size - prefix);
 }
 
-/* Words that do not count may hold what lies behind the answer. */
+/* Words that are masked out may hold what follows the answer. */
 static __always_inline bool begins_with(const u64 *data, const struct binder_cache_form *form)
 {
 	return !(((data[0] ^ form->reply[0]) & form->fixed[0]) |
@@ -88,7 +88,7 @@ bool binder_cache_is_answer(const struct binder_cache_format *format,
 
 	if (tail_size > sizeof(tail))
 		return false;
-	/* the offset lies behind, so that a whole word can be read */
+	/* the offset follows, so that a whole word can be read */
 	memcpy(&tail, data + end, sizeof(tail));
 	if (tail_size < sizeof(tail))
 		tail &= (1ull << 8 * tail_size) - 1;
@@ -112,11 +112,11 @@ bool binder_cache_read_answer(const struct binder_cache_format *format, struct b
 
 	if (size > BC_ANSWER_MAX)
 		return false;
-	/* what lies between is the client's, from calls before */
+	/* the bytes in between are the client's, from earlier calls */
 	if (size % sizeof(u64))
 		answer->data[size / sizeof(u64)] &= (1ull << size % sizeof(u64) * 8) - 1;
 	offset = answer->data[ALIGN(size, sizeof(u64)) / sizeof(u64)];
-	/* the driver has checked it when it translated the reply */
+	/* the driver has checked this when it translated the reply */
 	if (size < OBJECT_SIZE || offset > size - OBJECT_SIZE)
 		return false;
 	memcpy(&header, (const u8 *)answer->data + offset, sizeof(header));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How lookups and their answers look on the wire, and the profile that says
- * so.  Only bytes are read here: no driver types, no locks, no user memory.
+ * The wire format of lookups and their answers, and the profile that describes
+ * it.  This code only reads bytes: no driver types, no locks, no user memory.
  */
 #ifndef _BINDER_CACHE_FORMAT_H
 #define _BINDER_CACHE_FORMAT_H
@@ -24,8 +24,8 @@
 #define BINDER_CACHE_OTHERS		16
 
 /*
- * What stands around the one binder of an answer: @reply before it, of which
- * @fixed counts, one of @tail, with zeros up to a word, behind.
+ * The bytes around the one binder of an answer: @reply before it, compared under
+ * the mask @fixed, and one of @tail after it, padded with zeros to a word.
  */
 struct binder_cache_form {
 	u32 reply_size;
@@ -37,9 +37,9 @@ struct binder_cache_form {
 };
 
 /*
- * @prefix is what stands before a key, which begins at @key_word.  From
- * @first_word on, of which @first_fixed counts, it must be as it is.  All four
- * follow from the rest.  Without @forms an answer may have any.
+ * @prefix precedes a key, which begins at @key_word.  It must match from
+ * @first_word on; @first_fixed masks that word.  All four are derived from the
+ * other fields.  Without @forms an answer may have any form.
  */
 struct binder_cache_format {
 	u64 lookup;
@@ -63,39 +63,39 @@ struct binder_cache_format {
 
 /* format.c */
 
-/* Makes what follows from the rest of @format; before anything is compared with it. */
+/* Computes the derived fields of @format; call before anything is compared with it. */
 void binder_cache_align(struct binder_cache_format *format);
 
 /*
- * A length, its characters, a zero, zeros as padding: nothing before, nothing
- * after, so that a caller cannot ask for one name by many keys.
+ * A length, its characters, a zero, zeros as padding, and nothing else, so that a
+ * caller cannot ask for one name by many keys.
  */
 bool binder_cache_is_string16(const u8 *bytes, size_t size);
 
 /*
- * True when @request of @size bytes, whose key begins at @prefix, is a lookup.
- * It lies in @room such that the key begins with a word.
+ * True if @request of @size bytes, whose key begins at @prefix, is a lookup.
+ * @room holds it such that the key is aligned to a word.
  */
 bool binder_cache_recognise(const struct binder_cache_format *format, u32 prefix, const u64 *room,
 			    const u8 *request, size_t size);
 
 /*
- * Completes @answer, whose data hold @size bytes of a reply, zeros or not up to
- * a word, and the offset of its one object; false: it is none to be kept.
+ * Completes @answer, whose data hold @size bytes of a reply, with any padding up
+ * to a word, and the offset of its one object; false: it must not be kept.
  */
 bool binder_cache_read_answer(const struct binder_cache_format *format, struct bc_answer *answer,
 			      size_t size);
 
-/* One of the forms stands around the binder that lies at the answer's offset. */
+/* True if one of the forms surrounds the binder at the answer's offset. */
 bool binder_cache_is_answer(const struct binder_cache_format *format,
 			    const struct bc_answer *answer);
 
 /* profile.c */
 
-/* Takes @text apart; 0 or -EINVAL. */
+/* Parses @text; 0 or -EINVAL. */
 int binder_cache_parse_profile(char *text, struct binder_cache_format *format);
 
-/* The same as text in @page; returns its length. */
+/* Prints @format into @page; returns the length. */
 size_t binder_cache_print_profile(const struct binder_cache_format *format, char *page);
 
 #endif /* _BINDER_CACHE_FORMAT_H */

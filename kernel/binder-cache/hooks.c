@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the driver does with the cache.  Included by binder.c, whose own static
- * functions it needs.
+ * The driver's hooks.  Included by binder.c, because they need its static
+ * functions.
  *
- * An entry names a node without a reference.  It may, because an entry exists
- * only while the manager itself holds a strong reference.  The manager had one
- * when it sent the node's handle, and the cache hears of each that goes before
- * the node can: its entries are dropped, and what was asked before is not learnt.
+ * An entry points to a node without a reference.  This is safe, because an entry
+ * exists only while the manager itself holds a strong reference: the manager had
+ * one when it sent the node's handle, and the cache is called before each such
+ * reference is dropped.  It then removes the entries and invalidates open questions.
  */
 
 #include <linux/cred.h>
@@ -15,10 +15,10 @@
 
 #define BINDER_CACHE_CHANGE	1ul
 
-/* Kernels that clear the stack at every call take long to clear what is filled anyway. */
+/* Kernels that clear the stack at every call would clear what is filled anyway. */
 #define BINDER_CACHE_UNSET	__attribute__((__uninitialized__))
 
-/* The driver's own macros trace every lock, which is a third of a hit. */
+/* The driver's own macros trace every lock, which takes a third of a hit. */
 #define inner_lock(proc)	spin_lock(&(proc)->inner_lock)
 #define inner_unlock(proc)	spin_unlock(&(proc)->inner_lock)
 #define outer_lock(proc)	spin_lock(&(proc)->outer_lock)
@@ -26,11 +26,11 @@
 
 static inline bool binder_cache_is_active(struct binder_context *context)
 {
-	/* with its format */
+	/* pairs with the release in settle_locked(): @format is valid */
 	return context->cache && smp_load_acquire(&context->cache->active);
 }
 
-/* What the driver's own search does when it has nothing to insert. */
+/* The driver's own search without an insertion. */
 static struct binder_ref *binder_cache_find_ref(struct binder_proc *proc,
 						const struct binder_node *node)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the driver's structures carry for the cache. */
+/* The cache's fields in the driver's structures. */
 #ifndef _BINDER_CACHE_HOOKS_H
 #define _BINDER_CACHE_HOOKS_H
 
@@ -12,24 +12,24 @@ struct binder_ref;
 
 /**
  * struct binder_cache_slot - the cache's part of a thread
- * @note:		for the transaction that is being made: 0, the entry that
+ * @note:		of the transaction that is being made: 0, the entry that
  *			waits for its answer, or, tagged, the cache that must not
- *			learn until a change is over
- * @request:		what @note, if it is an entry, is a lookup of; for no longer
- *			than the call
+ *			learn until a change has ended
+ * @request:		the lookup that @note, if it is an entry, belongs to; valid
+ *			only during the call
  * @work:		the answer on the thread's list
- * @buffer:		the answer that was not read yet; NULL: @work is free
+ * @buffer:		the answer that was not read yet; NULL: @work is unused
  * @code:		the reply's code
  * @flags:		the reply's flags
  * @euid:		the manager's user when it answered
- * @security_id:	the process's, once known
- * @knows_security_id:	it is
+ * @security_id:	the process's identifier, once known
+ * @knows_security_id:	@security_id is valid
  * @announces_clients:	binders in this transaction are lazy services
- * @node:		what the last handle that the thread sent stands for, only
- *			compared; NULL when it sent a binder of its own since
- * @spare_ref:		a reference to be, zeroed
+ * @node:		the node of the last handle that the thread sent, only
+ *			compared; NULL if it has sent its own binder since
+ * @spare_ref:		preallocated reference, zeroed
  *
- * All but @work, which is on the thread's list, are the thread's own.
+ * All except @work, which is on the thread's list, are accessed only by the thread.
  */
 struct binder_cache_slot {
 	unsigned long note;
@@ -46,7 +46,7 @@ struct binder_cache_slot {
 	struct binder_ref *spare_ref;
 };
 
-/* Some cache is or was in use: until then hooks are no-operations. */
+/* True once a cache is in use: until then hooks are no-operations. */
 DECLARE_STATIC_KEY_FALSE(binder_cache_key);
 #define binder_cache_in_use()	static_branch_unlikely(&binder_cache_key)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The manager's side: what is learnt from its answers, and forgotten. */
+/* The manager's side: which of its answers are learnt, and forgotten. */
 
 static struct bc_entry *binder_cache_entry(unsigned long note)
 {
@@ -21,8 +21,8 @@ static noinline void binder_cache_drop_note(unsigned long note)
 }
 
 /*
- * The manager gets a one-way change, whose buffer it cannot have freed yet: it
- * is over when it does.
+ * The manager receives a one-way change, whose buffer it cannot have freed yet: the
+ * change ends when it does.
  */
 static noinline void binder_cache_change_delivered(struct binder_transaction *t)
 {
@@ -55,7 +55,7 @@ static noinline void binder_cache_buffer_freed(struct binder_proc *proc,
 	spin_unlock(&cache->lock);
 }
 
-/* Under the lock, so that binder_cache_insert() is either before, or sees why not to learn. */
+/* Under the lock, so that binder_cache_insert() runs before, or sees that it must not learn. */
 static void binder_cache_forget_node(struct binder_cache *cache, struct binder_node *node,
 				     bool never)
 {
@@ -69,14 +69,14 @@ static void binder_cache_forget_node(struct binder_cache *cache, struct binder_n
 	binder_cache_free_entries(&gone);
 }
 
-/* Its user is told about its clients, who must then all be the manager's. */
+/* A lazy service is notified about its clients, so all of them must be the manager's. */
 static noinline void binder_cache_exclude(struct binder_context *context, struct binder_node *node)
 {
 	if (context->cache)
 		binder_cache_forget_node(context->cache, node, true);
 }
 
-/* Its process is gone, and node->proc says so. */
+/* The node's process has exited, and node->proc is NULL. */
 static noinline void binder_cache_node_gone(struct binder_context *context,
 					    struct binder_node *node)
 {
@@ -84,7 +84,7 @@ static noinline void binder_cache_node_gone(struct binder_context *context,
 		binder_cache_forget_node(context->cache, node, false);
 }
 
-/* A binder of the thread's own is being sent. */
+/* The thread sends its own binder. */
 static noinline void binder_cache_sends_node(struct binder_thread *thread, struct binder_node *node)
 {
 	thread->cache.node = NULL;
@@ -102,8 +102,8 @@ static noinline void binder_cache_sends_handle(struct binder_proc *proc, struct 
 }
 
 /*
- * The manager may let the node go, by the outer lock that is held: what was
- * asked before is not learnt either.
+ * The manager may drop the node, under the outer lock that is held: answers to
+ * earlier questions are not learnt either.
  */
 static noinline void binder_cache_ref_gone(struct binder_ref *ref)
 {
@@ -113,7 +113,7 @@ static noinline void binder_cache_ref_gone(struct binder_ref *ref)
 		binder_cache_forget_object(cache, ref->node);
 }
 
-/* A call that may change registrations: nothing is known until it is over. */
+/* A call that may change registrations: nothing is known until it has ended. */
 static void binder_cache_change(struct binder_cache *cache, struct binder_thread *thread)
 {
 	LIST_HEAD(gone);
@@ -126,9 +126,9 @@ static void binder_cache_change(struct binder_cache *cache, struct binder_thread
 }
 
 /*
- * Hangs the note on the transaction that is being made.  A question that is to
- * be learnt from is sent as it was looked up: its caller may have written
- * another one over it since.  True: it is, and nothing is left to copy.
+ * Attaches the note to the transaction that is being made.  A question whose answer
+ * is to be learnt is sent as it was looked up, because the caller may have
+ * overwritten it since.  True: it was copied, and nothing is left to copy.
  */
 static noinline bool binder_cache_send(struct binder_thread *thread, struct binder_proc *manager,
 				       struct binder_transaction *t)
@@ -139,12 +139,12 @@ static noinline bool binder_cache_send(struct binder_thread *thread, struct bind
 	slot->note = 0;
 	if (!binder_cache_entry(t->cache_note))
 		return false;
-	/* cannot fail: the buffer has just been made for it */
+	/* cannot fail: the buffer has just been allocated for it */
 	return !WARN_ON_ONCE(binder_alloc_copy_to_buffer(&manager->alloc, t->buffer, 0,
 							 slot->request, t->buffer->data_size));
 }
 
-/* Fills in the answer from the reply @t; false: it is none to be kept. */
+/* Fills in the answer from the reply @t; false: it must not be kept. */
 static bool binder_cache_read_reply(struct binder_cache *cache, struct binder_proc *client,
 				    struct binder_transaction *t, struct bc_answer *answer)
 {
@@ -165,8 +165,8 @@ static bool binder_cache_read_reply(struct binder_cache *cache, struct binder_pr
 
 /*
  * The manager had a strong reference to @node when it sent the handle, after the
- * question was asked.  It has it still if the generation is the question's, and
- * cannot let it go while the cache's lock is held; else @node is only a number.
+ * question was asked.  It still has it if the generation is the question's, and
+ * cannot drop it while the cache's lock is held; otherwise @node is only a number.
  */
 static enum binder_cache_count binder_cache_insert(struct binder_cache *cache,
 						   struct binder_proc *manager,
@@ -185,7 +185,7 @@ static enum binder_cache_count binder_cache_insert(struct binder_cache *cache,
 		list_add(&entry->order, gone);
 	} else {
 		entry->answer.object = node;
-		/* not stale: that was seen */
+		/* not stale: checked above */
 		result = bc_learn(&cache->core, entry, scope, gone) == BC_KEPT ?
 			 BINDER_CACHE_FILLS : BINDER_CACHE_REFUSED_LIMIT;
 	}
@@ -219,8 +219,8 @@ static void binder_cache_learn(struct binder_cache *cache, struct binder_thread 
 }
 
 /*
- * Called with a reply that is ready and not yet visible to the client: a
- * change is over before its caller can know.
+ * Called with a reply that is ready and not yet visible to the client: a change
+ * ends before its caller can know.
  */
 static noinline void binder_cache_replied(struct binder_thread *thread,
 					  struct binder_proc *client,
@@ -238,7 +238,7 @@ static noinline void binder_cache_replied(struct binder_thread *thread,
 		t->flags &= ~BINDER_CACHE_SCOPE;
 	}
 	if (!note) {
-		/* It was made before the cache was turned on: a change without a beginning. */
+		/* The call was made before the cache was turned on: a change without a beginning. */
 		if (binder_cache_is_active(proc->context) && READ_ONCE(cache->manager) == proc &&
 		    !binder_cache_is_readonly(cache, in_reply_to->code))
 			binder_cache_forget_all(cache);
@@ -246,7 +246,7 @@ static noinline void binder_cache_replied(struct binder_thread *thread,
 	}
 	in_reply_to->cache_note = 0;
 	entry = binder_cache_entry(note);
-	/* The process may have changed its user before the manager was told. */
+	/* The process may have changed its user before the call reached the manager. */
 	if (!entry || entry->uid != __kuid_val(in_reply_to->sender_euid))
 		binder_cache_drop_note(note);
 	else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A profile as text: NAME=VALUE pairs between spaces; see README.md. */
+/* A profile as text: NAME=VALUE pairs separated by spaces; see README.md. */
 
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -9,7 +9,7 @@
 
 #include "format.h"
 
-/* Codes to @mask, those of 64 and more to @others; those need not be wanted. */
+/* Codes below 64 go to @mask, the rest to @others, which may be NULL. */
 static int parse_codes(char *text, u64 *mask, u32 *others, u32 *other_count)
 {
 	char *word;
@@ -48,7 +48,7 @@ static int parse_reply(const char *value, struct binder_cache_format *format)
 	return parse_bytes(value, (u8 *)form->reply, &form->reply_size, BINDER_CACHE_REPLY_MAX);
 }
 
-/* Of the reply that was named last. */
+/* Parses the tails of the reply that was named last. */
 static int parse_tails(char *value, struct binder_cache_format *format)
 {
 	struct binder_cache_form *form;
@@ -107,7 +107,7 @@ int binder_cache_parse_profile(char *text, struct binder_cache_format *format)
 	/* A call cannot be both a question and a change. */
 	if (!format->lookup || format->lookup & (format->clients | format->readonly))
 		return -EINVAL;
-	/* nothing around the binder is a form, too */
+	/* no bytes around the binder is a form, too */
 	if (!format->form_count)
 		format->form_count = 1;
 	return 0;

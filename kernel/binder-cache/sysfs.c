@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a person reads and sets: /sys/kernel/binder_cache, debugfs. */
+/* The administrator's interface: /sys/kernel/binder_cache, debugfs. */
 
 #include <linux/capability.h>
 #include <linux/debugfs.h>
@@ -46,7 +46,7 @@ static const char * const count_names[] = {
 	[BINDER_CACHE_REFUSED_MEMORY] = "refused_memory",
 };
 
-/* What the paper's cache holds. */
+/* The capacity of the paper's cache. */
 #define PAPER_CAPACITY	10
 #define CAPACITY_MAX	65536
 
@@ -278,7 +278,7 @@ static void print_name(struct seq_file *m, const struct bc_entry *entry)
 	const u8 *bytes = (const u8 *)entry->key;
 	u32 i;
 
-	/* A String16's length comes first. */
+	/* The length of a String16 comes first. */
 	for (i = 4; i + 1 < entry->size; i += 2) {
 		u16 character = bytes[i] | bytes[i + 1] << 8;
 

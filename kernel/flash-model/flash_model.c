@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * flash_model - block devices that take the time that NAND flash takes
+ * flash_model - block devices with the latency of NAND flash
  *
- * One request is served after the other: its data are copied when it is
+ * Requests are served one after the other: the data are copied when a request is
  * submitted, and it completes when a flash chip would have completed it.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -21,7 +21,7 @@
 
 static unsigned int base_mib = 512;
 module_param(base_mib, uint, 0444);
-MODULE_PARM_DESC(base_mib, "Where the memory begins that the kernel was told to leave alone, in MiB");
+MODULE_PARM_DESC(base_mib, "Start of the reserved memory (memmap=), in MiB");
 
 static unsigned int sizes_mib[MAX_DEVICES] = { 256 };
 static int nr_devices = 1;
@@ -46,19 +46,19 @@ MODULE_PARM_DESC(pages_per_block, "Pages of a block");
 
 static int queue_depth = 128;
 module_param(queue_depth, int, 0444);
-MODULE_PARM_DESC(queue_depth, "Writes that wait at a device before writers do");
+MODULE_PARM_DESC(queue_depth, "Writes in flight at a device before writers block");
 
 static unsigned long erase_budget;
 module_param(erase_budget, ulong, 0444);
-MODULE_PARM_DESC(erase_budget, "Erases of a device before writes fail (0: no end)");
+MODULE_PARM_DESC(erase_budget, "Erases of a device before writes fail (0: no limit)");
 
 static unsigned long pages_read[MAX_DEVICES];
 module_param_array(pages_read, ulong, NULL, 0444);
-MODULE_PARM_DESC(pages_read, "Pages read from each device (to read)");
+MODULE_PARM_DESC(pages_read, "Pages read from each device (read only)");
 
 static unsigned long pages_written[MAX_DEVICES];
 module_param_array(pages_written, ulong, NULL, 0444);
-MODULE_PARM_DESC(pages_written, "Pages written to each device (to read)");
+MODULE_PARM_DESC(pages_written, "Pages written to each device (read only)");
 
 struct flash {
 	unsigned int number;
@@ -67,10 +67,10 @@ struct flash {
 	struct resource *memory;
 	void *cells;
 	struct hrtimer timer;
-	/* Writes that have not completed, and who waits to add to them */
+	/* Writes that have not completed, and the writers that wait to add to them */
 	atomic_t writes;
 	wait_queue_head_t writers;
-	/* Protects what follows, and the counters */
+	/* Protects the fields below, and the counters */
 	spinlock_t lock;
 	struct bio_list waiting;
 	struct bio *served;
@@ -102,7 +102,7 @@ static u64 cost_ns(struct flash *flash, struct bio *bio)
 	return us * NSEC_PER_USEC;
 }
 
-/* Called with the lock held and nothing served */
+/* Called with the lock held and no request in service */
 static void serve_next(struct flash *flash)
 {
 	flash->served = bio_list_pop(&flash->waiting);
@@ -172,8 +172,8 @@ static void flash_submit_bio(struct bio *bio)
 			return;
 		}
 		/*
-		 * As at any request queue. Without an end to it, reclaim would
-		 * turn all of memory into pages that wait to be written.
+		 * As for any request queue.  Without a limit, reclaim would turn
+		 * all of memory into pages under write-back.
 		 */
 		io_wait_event(flash->writers,
 			      atomic_add_unless(&flash->writes, 1,
@@ -224,8 +224,8 @@ static struct gendisk *alloc_disk(void)
 }
 
 /*
- * Refuses memory that the kernel uses (System RAM is busy to it), that a device
- * has, or that belongs to another module.
+ * Refuses memory that the kernel uses (System RAM is busy), or that belongs to a
+ * device or to another module.
  */
 static int map_cells(struct flash *flash, resource_size_t start, resource_size_t size)
 {
@@ -253,7 +253,7 @@ static void init_timer(struct flash *flash)
 #endif
 }
 
-/* What was done until an error, remove_flashes() undoes. */
+/* After an error, remove_flashes() undoes the completed steps. */
 static int add_flash(struct flash *flash, unsigned int number,
 		     resource_size_t start, resource_size_t size)
 {
@@ -341,5 +341,5 @@ static void __exit flash_model_exit(void)
 }
 module_exit(flash_model_exit);
 
-MODULE_DESCRIPTION("Block devices that take the time of NAND flash, for the lab");
+MODULE_DESCRIPTION("Block devices with the latency of NAND flash, for the lab");
 MODULE_LICENSE("GPL");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ondemand30 - the ondemand governor as it decided in Linux 3.0
+ * ondemand30 - the ondemand governor of Linux 3.0
  *
- * Today's ondemand samples from the scheduler's hook, forgets its window after
- * a long idle and picks a frequency in proportion to the load.  That of 3.0
- * samples from deferrable work at fixed times, goes to the maximum above
- * up_threshold and otherwise to the lowest frequency that would have kept the
- * load down_differential points under it.  Work on the papers' phones was
- * measured with the latter; this module brings it to a kernel that runs today.
+ * Current ondemand samples from the scheduler's hook, drops its window after a
+ * long idle and picks a frequency in proportion to the load.  That of 3.0 samples
+ * from deferrable work at fixed times, goes to the maximum above up_threshold and
+ * otherwise to the lowest frequency that would have kept the load
+ * down_differential points below it.  The papers measured phones with the latter;
+ * this module provides it for current kernels.
  *
  * The README lists each rule with its source.
  */
@@ -20,7 +20,7 @@
 
 #define LATENCY_LIMIT_NS		(10 * NSEC_PER_MSEC)
 
-/* Held before a policy's own lock */
+/* Taken before a policy's own lock */
 DEFINE_MUTEX(active_lock);
 LIST_HEAD(active);
 
@@ -88,7 +88,7 @@ static void ondemand30_stop(struct cpufreq_policy *policy)
 	mutex_lock(&active_lock);
 	list_del(&governed->link);
 	mutex_unlock(&active_lock);
-	/* Off the list, so no store can queue it again. */
+	/* The policy is off the list, so no store can queue it again. */
 	cancel_delayed_work_sync(&governed->work);
 }
 
@@ -125,6 +125,6 @@ static void __exit ondemand30_module_exit(void)
 
 module_init(ondemand30_module_init);
 module_exit(ondemand30_module_exit);
-MODULE_DESCRIPTION("The ondemand cpufreq governor as it decided in Linux 3.0");
+MODULE_DESCRIPTION("The ondemand cpufreq governor of Linux 3.0");
 MODULE_AUTHOR("The brisk authors");
 MODULE_LICENSE("GPL");

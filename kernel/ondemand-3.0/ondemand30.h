@@ -48,12 +48,12 @@ extern struct list_head active;
 extern struct mutex active_lock;
 DECLARE_PER_CPU(struct cpu_sample, samples);
 
-/* sample.c: what is measured and decided */
+/* sample.c: measurement and decision */
 void take_times(unsigned int cpu, struct cpu_sample *sample);
 void sample_policy(struct work_struct *work);
 unsigned long next_delay(unsigned int multiplier);
 
-/* tunables.c: the folder in sysfs, there while a policy uses the governor */
+/* tunables.c: the sysfs folder, which exists while a policy uses the governor */
 void set_default_thresholds(void);
 int acquire_tunables(const struct cpufreq_policy *policy);
 void release_tunables(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One sample: the load of a policy's CPUs since the last one, and what Linux
- * 3.0 did about it.
+ * One sample: the load of a policy's CPUs since the previous one, and the decision
+ * of Linux 3.0.
  */
 #include <linux/cpufreq.h>
 #include <linux/cpumask.h>
@@ -19,7 +19,7 @@ static u64 nice_time_ns(unsigned int cpu)
 	return kcpustat_cpu(cpu).cpustat[CPUTIME_NICE];
 }
 
-/* 3.0 counted waiting for I/O as idle and told it apart: read both. */
+/* 3.0 counted iowait as idle and reported it separately: read both. */
 void take_times(unsigned int cpu, struct cpu_sample *sample)
 {
 	u64 iowait_us = get_cpu_iowait_time_us(cpu, NULL);
@@ -52,9 +52,9 @@ static int load_since_last(unsigned int cpu)
 }
 
 /*
- * The listed frequencies next to khz within the policy's limits: the highest
- * not above it and the lowest not below it.  The kernel's own lookup has
- * changed its arguments between the versions this builds for.
+ * The listed frequencies next to khz within the policy's limits: the highest not
+ * above it and the lowest not below it.  The arguments of the kernel's own lookup
+ * differ between the supported versions.
  */
 static void neighbours(const struct cpufreq_policy *policy, unsigned int khz,
 		       unsigned int *below, unsigned int *above)
@@ -83,8 +83,8 @@ static void neighbours(const struct cpufreq_policy *policy, unsigned int khz,
 }
 
 /*
- * powersave_bias: run so that the average is that many thousandths lower, by
- * sharing the period between the two nearest frequencies.  Returns the higher.
+ * powersave_bias: lowers the average by that many thousandths, by splitting the
+ * period between the two nearest frequencies.  Returns the higher.
  */
 static unsigned int biased(struct governed *governed, unsigned int khz,
 			   unsigned int relation)

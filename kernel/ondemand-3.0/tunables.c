@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tunables and their folder, where users of Linux 3.0 found them.
+ * The tunables and their folder, at the path that Linux 3.0 used.
  */
 #include <linux/jiffies.h>
 #include <linux/kobject.h>
@@ -13,7 +13,7 @@
 #define SAMPLING_RATE_PER_LATENCY	1000
 #define SAMPLING_RATE_MIN_PER_LATENCY	100
 
-/* Thresholds where idle time is known to the microsecond (NO_HZ), and not */
+/* Thresholds with idle time in microseconds (NO_HZ), and without */
 #define FINE_UP_THRESHOLD		95
 #define FINE_DOWN_DIFFERENTIAL		3
 #define FINE_SAMPLING_RATE_MIN_US	10000
@@ -28,7 +28,7 @@
 
 static bool immediate_rate = true;
 module_param(immediate_rate, bool, 0644);
-MODULE_PARM_DESC(immediate_rate, "A smaller sampling_rate moves the next sample forward (Samsung 3.0, later mainline); N: it counts from the sample after (mainline 3.0)");
+MODULE_PARM_DESC(immediate_rate, "A smaller sampling_rate moves the next sample forward (Samsung 3.0, later mainline); N: it applies after that sample (mainline 3.0)");
 
 struct tunables tunables = {
 	.freq_step = 100,
@@ -37,11 +37,11 @@ struct tunables tunables = {
 
 static unsigned int sampling_rate_min;
 
-/* Never held by a store: taking the folder away waits for those. */
+/* Never held by a store: removing the folder waits for stores. */
 static DEFINE_MUTEX(users_lock);
 static unsigned int users;
 
-/* Let a smaller rate count at once: bring forward a sample that is too far. */
+/* Apply a smaller rate at once: move a sample that is too late forward. */
 static void advance_samples(void)
 {
 	unsigned long delay = usecs_to_jiffies(tunables.sampling_rate);
@@ -57,7 +57,7 @@ static void advance_samples(void)
 		mutex_unlock(&governed->lock);
 		if (!late)
 			continue;
-		/* The work takes the lock, so wait for it without. */
+		/* The work takes the lock, so wait for it without holding it. */
 		cancel_delayed_work_sync(&governed->work);
 		schedule_delayed_work_on(governed->cpu, &governed->work, delay);
 	}
@@ -170,7 +170,7 @@ static ssize_t ignore_nice_load_store(struct kobject *kobj,
 	mutex_lock(&active_lock);
 	if (tunables.ignore_nice_load == !!value)
 		goto out;
-	/* The idle time so far was counted by the other rule: start afresh. */
+	/* The idle time so far was counted by the other rule: restart the window. */
 	list_for_each_entry(governed, &active, link) {
 		mutex_lock(&governed->lock);
 		for_each_cpu(cpu, governed->policy->cpus)
@@ -183,7 +183,7 @@ out:
 	return count;
 }
 
-/* Unlike today, this neither samples nor restarts the window. */
+/* Unlike current kernels, this neither samples nor restarts the window. */
 static ssize_t io_is_busy_store(struct kobject *kobj,
 				struct kobj_attribute *attr,
 				const char *buf, size_t count)
@@ -282,8 +282,8 @@ static const struct attribute_group attribute_group = {
 static struct kobject *global_folder;
 
 /*
- * The first policy to use the governor brings the tunables' folder and sets
- * the rate by its latency; the last one takes the folder away.
+ * The first policy to use the governor creates the tunables' folder and sets the
+ * rate by its latency; the last one removes the folder.
  */
 static int first_user(const struct cpufreq_policy *policy)
 {

@@ -87,7 +87,7 @@ static int set_state(struct cpufreq_policy *policy, unsigned int index)
 	struct domain *domain = policy->driver_data;
 
 	WRITE_ONCE(domain->state, index);
-	/* Not policy->cpus: a CPU may be ready here before cpufreq adds it. */
+	/* Not policy->cpus: a CPU may be active here before cpufreq adds it. */
 	on_each_cpu_mask(&domain->cpus, adopt_state, NULL, true);
 	return 0;
 }

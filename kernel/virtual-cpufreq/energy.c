@@ -2,8 +2,8 @@
 /*
  * Energy: C * V^2 * f while a CPU is busy, a constant power while it is idle.
  * It is computed from the time spent in each state, so no rounding error
- * accumulates, and read like RAPL from a powercap zone.  Kernels without
- * powercap (Debian's for arm64) have the same counter as a module parameter.
+ * accumulates, and exposed like RAPL in a powercap zone.  Kernels without powercap
+ * (Debian's for arm64) have the same counter as a module parameter.
  */
 #include <linux/cpu.h>
 #include <linux/err.h>
@@ -14,7 +14,7 @@
 #include <linux/sysfs.h>
 #include "virtual_cpufreq.h"
 
-/* RAPL counters wrap, so their readers must cope: wrap at a round 2^40 uJ. */
+/* RAPL counters wrap, so their readers must handle it: wrap at a round 2^40 uJ. */
 #define ENERGY_RANGE_UJ		((1ULL << 40) - 1)
 
 static u64 read_energy_uj(void)
@@ -48,7 +48,7 @@ static const struct kernel_param_ops energy_ops = {
 	.get = show_energy_uj,
 };
 module_param_cb(energy_uj, &energy_ops, NULL, 0444);
-MODULE_PARM_DESC(energy_uj, "Energy used by all CPUs in uJ (to read)");
+MODULE_PARM_DESC(energy_uj, "Energy used by all CPUs in uJ (read only)");
 
 #if IS_ENABLED(CONFIG_POWERCAP)
 static struct powercap_control_type *control_type;
@@ -78,8 +78,8 @@ static const struct powercap_zone_ops zone_ops = {
 };
 
 /*
- * The zone has no constraint, yet powercap refuses one without these; they are
- * never called.
+ * The zone has no constraint, but powercap refuses a zone without these callbacks;
+ * they are never called.
  */
 static int set_nothing(struct powercap_zone *unused, int id, u64 value)
 {

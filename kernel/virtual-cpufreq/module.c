@@ -2,8 +2,8 @@
 /*
  * virtual-cpufreq - a cpufreq driver whose frequency really slows the CPU
  *
- * A virtual machine has no clock to turn down; slowdown.c makes up for that,
- * domain.c offers it to cpufreq and energy.c says what it would have cost.
+ * The clock of a virtual machine cannot be slowed down; slowdown.c emulates that,
+ * domain.c offers it to cpufreq and energy.c models the energy.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -41,7 +41,7 @@ MODULE_PARM_DESC(idle_power_uw, "Power of an idle CPU in uW");
 
 unsigned int transition_latency_us = 100;
 module_param(transition_latency_us, uint, 0444);
-MODULE_PARM_DESC(transition_latency_us, "Transition latency in us that governors are told");
+MODULE_PARM_DESC(transition_latency_us, "Transition latency in us that is reported to governors");
 
 bool shared_policy;
 module_param(shared_policy, bool, 0444);
@@ -49,7 +49,7 @@ MODULE_PARM_DESC(shared_policy, "CPUs of equal maximum share one cpufreq policy"
 
 static bool governor_per_policy;
 module_param(governor_per_policy, bool, 0444);
-MODULE_PARM_DESC(governor_per_policy, "Governor tunables lie in each policy's directory instead of a global one");
+MODULE_PARM_DESC(governor_per_policy, "Governor tunables in each policy's directory instead of a global one");
 
 unsigned int quantum_us = 1000;
 module_param(quantum_us, uint, 0444);
@@ -102,7 +102,7 @@ static int check_parameters(void)
 }
 
 /*
- * Where the TSC is not constant, the kernel takes it to follow the frequency,
+ * Where the TSC is not constant, the kernel assumes that it follows the frequency,
  * and rescales the scheduler's clock at every change.
  */
 static void warn_of_clock(void)

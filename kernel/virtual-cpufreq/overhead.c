@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Calibration: what a timer interrupt costs outside its handler.  A fixed loop
- * is timed with and without interrupts; the fastest of several trials is the
- * one that met no tick.
+ * Calibration: the cost of a timer interrupt outside its handler.  A fixed loop is
+ * timed with and without interrupts; the fastest of several trials is the one
+ * without a tick.
  */
 #include <linux/limits.h>
 #include <linux/math64.h>

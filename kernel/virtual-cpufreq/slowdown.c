@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Slows CPUs: lets a task run natively for a part of every quantum and keeps
- * the CPU in a hard interrupt handler for the rest, so that work takes the time
- * that it would take at the chosen frequency:
+ * Slows CPUs: lets a task run natively for a part of every quantum and keeps the
+ * CPU in a hard interrupt handler for the rest, so that work takes as long as at
+ * the selected frequency:
  *
  *	stall = run * (reference / frequency - 1)
  *
  * where the reference is the highest frequency of any CPU, at which a CPU runs
- * natively.  The stall is kept as a debt: running adds to it, time spent in
- * the driver pays it off, a change of frequency settles it first, and being
- * idle in between does not write it off.
+ * natively.  The stall is kept as a debt: running increases it, time spent in the
+ * driver pays it off, a change of frequency settles it first, and idle time does
+ * not reduce it.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/ktime.h>
@@ -19,17 +19,17 @@
 #include <trace/events/power.h>
 #include "virtual_cpufreq.h"
 
-/* A CPU that is held longer than this in one go would upset the watchdogs. */
+/* Holding a CPU longer than this at once would trigger the watchdogs. */
 #define STALL_LIMIT_NS		(20 * NSEC_PER_MSEC)
 /*
- * Shortest native run between two stalls.  A timer that expires again before
- * its interrupt has returned counts as hanging, and the kernel then leaves it
- * alone for as long as the interrupt took.
+ * Shortest native run between two stalls.  The kernel treats a timer that expires
+ * again before its interrupt has returned as hanging, and then ignores it for as
+ * long as the interrupt took.
  */
 #define RUN_MINIMUM_NS		(50 * NSEC_PER_USEC)
-/* A debt above this came from a clock jump or a stopped guest: forgive it. */
+/* A debt above this came from a clock jump or a stopped guest: drop it. */
 #define DEBT_LIMIT_NS		((s64)NSEC_PER_SEC)
-/* Overshoot that later work may make up for */
+/* Overshoot that later work may compensate */
 #define CREDIT_LIMIT_NS		(100 * (s64)NSEC_PER_USEC)
 
 DEFINE_PER_CPU(struct virtual_cpu, virtual_cpus);
@@ -49,10 +49,10 @@ void setup_pinned_timer(struct hrtimer *timer,
 }
 
 /*
- * Accounting.  Everything below runs on the CPU it is about with interrupts
- * disabled, so a CPU's figures need no lock.  On the way into the driver the
- * time since last_ns is charged to the task (or to idle); on the way out, to
- * the stall: the driver's own work is thus part of the time that it owes.
+ * Accounting.  Everything below runs on the CPU that it accounts, with interrupts
+ * disabled, so a CPU's figures need no lock.  On entry to the driver the time since
+ * last_ns is charged to the task (or to idle); on exit, to the stall: the driver's
+ * own work is thus part of the stall.
  */
 static void charge(struct virtual_cpu *vcpu, bool stalled)
 {
@@ -130,8 +130,8 @@ static enum hrtimer_restart stall(struct hrtimer *timer)
 		return HRTIMER_NORESTART;
 
 	/*
-	 * The interrupt's entry and exit lie outside the two time stamps and
-	 * were charged as if they were the task's work, with their stall.
+	 * The interrupt's entry and exit are outside the two time stamps and
+	 * were charged as the task's work, with their stall.
 	 */
 	if (mhz != reference_mhz)
 		vcpu->debt_ns -= (s64)overhead_ns * reference_mhz / mhz;
@@ -169,7 +169,7 @@ static void idle_changed(void *data, unsigned int idle_state, unsigned int cpu)
 	local_irq_restore(flags);
 }
 
-/* An interprocessor call: take over the state that the domain now has */
+/* An interprocessor call: adopt the domain's new state */
 void adopt_state(void *unused)
 {
 	struct virtual_cpu *vcpu = this_cpu_ptr(&virtual_cpus);
@@ -178,7 +178,7 @@ void adopt_state(void *unused)
 	if (!vcpu->active || vcpu->state == state)
 		return;
 	charge(vcpu, false);
-	/* What was run at the old frequency takes its time and its power. */
+	/* Work at the old frequency takes its time and its power. */
 	if (!vcpu->idle)
 		pay_debt(vcpu);
 	vcpu->state = state;
@@ -195,10 +195,10 @@ void charge_here(void *unused)
 }
 
 /*
- * Hotplug.  A CPU that leaves keeps its counters and its domain its state, so
- * energy never runs backwards and a CPU that returns runs as its siblings do.
- * These callbacks are registered before cpufreq's own: a CPU is ready here
- * when cpufreq first sees it, and cpufreq has let go of it before it leaves.
+ * Hotplug.  A CPU that goes offline keeps its counters and its domain its state, so
+ * energy never decreases and a CPU that returns runs like its siblings.  These
+ * callbacks are registered before cpufreq's own: a CPU is ready here when cpufreq
+ * first sees it, and cpufreq has released it before it goes offline.
  */
 static int cpu_comes(unsigned int cpu)
 {

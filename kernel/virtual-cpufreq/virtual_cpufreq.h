@@ -19,14 +19,14 @@ struct domain {
 	struct cpufreq_frequency_table table[MAX_STATES + 1];
 };
 
-/* What one CPU runs at, owes and has used; touched on that CPU alone */
+/* The state, debt and usage of one CPU; accessed on that CPU alone */
 struct virtual_cpu {
 	struct hrtimer timer;
 	struct domain *domain;
 	bool active;		/* between the hotplug callbacks */
 	bool idle;
 	unsigned int state;
-	u64 last_ns;		/* up to here time has been accounted */
+	u64 last_ns;		/* time is accounted up to here */
 	s64 debt_ns;		/* stall still owed; negative: held too long */
 	u64 busy_ns[MAX_STATES];
 	u64 idle_ns;
@@ -34,7 +34,7 @@ struct virtual_cpu {
 
 DECLARE_PER_CPU(struct virtual_cpu, virtual_cpus);
 
-/* Parameters, and what follows from them; constant after initialisation */
+/* Parameters and values derived from them; constant after initialisation */
 extern unsigned int frequencies_mhz[MAX_STATES];
 extern unsigned int voltages_mv[MAX_STATES];
 extern int nr_frequencies;
@@ -51,7 +51,7 @@ static inline u64 now_ns(void)
 	return ktime_get_mono_fast_ns();
 }
 
-/* slowdown.c: running at a state, and accounting for it */
+/* slowdown.c: runs a CPU at a state, and accounts for it */
 int start_slowdown(void);
 void stop_slowdown(void);
 void adopt_state(void *unused);
@@ -59,7 +59,7 @@ void charge_here(void *unused);
 void setup_pinned_timer(struct hrtimer *timer,
 			enum hrtimer_restart (*function)(struct hrtimer *));
 
-/* overhead.c: what an interrupt costs outside its handler, in ns */
+/* overhead.c: the cost of an interrupt outside its handler, in ns */
 int measure_overhead(void);
 
 /* domain.c: the cpufreq driver */

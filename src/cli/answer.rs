@@ -1,10 +1,10 @@
-//! The one way in which a subcommand prints what it found: JSON for programs, text for people.
+//! Prints a subcommand's result: JSON for programs, text for users.
 
 use std::io::Write;
 
 use serde::Serialize;
 
-/// Prints `report` to standard output, as JSON or as `text` says it.
+/// Prints `report` to standard output, as JSON or as formatted by `text`.
 ///
 /// # Errors
 /// When standard output cannot be written.

@@ -1,4 +1,4 @@
-//! `brisk config`: check a configuration, or show the one in force and where each value comes from.
+//! `brisk config`: checks a configuration, or shows the one in force and the origin of each value.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,20 +20,20 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// What can be done with a configuration.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Check FILE, or the configuration that the daemon would read
     #[command(after_help = "Exit code 0 when it is valid, 1 when it is not; the message names file, line and column.")]
     Check {
-        /// The file to check alone
+        /// Check only this file
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
     /// Show the values in force
     #[command(after_help = "\
 Later files override earlier ones: brisk.toml from the first of /etc/brisk, /usr/local/lib/brisk and
-/usr/lib/brisk that has one, then brisk.toml.d/*.toml from all in the order of their names.")]
+/usr/lib/brisk that has one, then brisk.toml.d/*.toml of all three, in the order of their names.")]
     Show {
         /// Print the file that each value comes from
         #[arg(long)]
@@ -41,16 +41,16 @@ Later files override earlier ones: brisk.toml from the first of /etc/brisk, /usr
         /// Print one JSON object
         #[arg(long)]
         json: bool,
-        /// Show FILE over the defaults, in place of the layers
+        /// Show FILE over the defaults, instead of the layers
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
 }
 
-/// Checks or shows.
+/// Checks the configuration or shows it.
 ///
 /// # Errors
-/// For `show`, a configuration that is not right; for `check`, one that cannot be read.
+/// For `show`, an invalid configuration; for `check`, a file that cannot be read.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         Command::Check { file } => check(file.as_deref(), root),
@@ -69,7 +69,7 @@ fn check(file: Option<&Path>, root: &Root) -> anyhow::Result<ExitCode> {
     match read(file, root) {
         Ok(layers) => {
             for file in &layers.files {
-                writeln!(anstream::stdout(), "{}: right", file.display())?;
+                writeln!(anstream::stdout(), "{}: valid", file.display())?;
             }
             if layers.files.is_empty() {
                 writeln!(anstream::stdout(), "no configuration file: the built-in defaults are in force")?;
@@ -104,13 +104,13 @@ fn show(origin: bool, json: bool, layers: &Layers, root: &Root) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the setting `name` means here, if it is the `enabled` of a mechanism.
+/// Whether the mechanism is on here, if the setting `name` is its `enabled`.
 fn standing_of<'a>(standings: &'a [Standing], name: &str) -> Option<&'a Standing> {
     let mechanism = name.strip_suffix(".enabled")?;
     standings.iter().find(|standing| standing.mechanism == mechanism)
 }
 
-/// The settings as a configuration file that sets them all.
+/// All settings, as a configuration file.
 fn as_toml(layers: &Layers, origin: bool, standings: &[Standing]) -> String {
     let mut text = String::new();
     let mut section = "";
@@ -149,7 +149,7 @@ mod tests {
     use brisk_config::Config;
 
     #[test]
-    fn what_is_shown_is_a_configuration() {
+    fn the_printed_settings_parse_to_the_same_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("brisk.toml");
         std::fs::write(&file, "[launch.end]\ndeadline_ms = 77\n[launch.filter]\nuids = [\"10000-19999\"]").unwrap();

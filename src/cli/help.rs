@@ -1,4 +1,4 @@
-//! Help: the first page with the commands in groups, in the order in which a person needs them, and the layout of all pages.
+//! Help: the first page with the commands in groups, in the order in which a user needs them, and the layout of all pages.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use clap::ColorChoice;
 use clap::builder::StyledStr;
 use clap::builder::styling::Style;
 
-/// A line of help has at most so many characters.
+/// The maximum line length of help, in characters.
 const WIDTH: usize = 90;
 
-/// A group's heading, and its commands.
+/// Headings, each with its commands.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["doctor", "setup", "why", "status"]),
     ("The daemon", &["daemon", "enable", "disable", "foreground", "top", "config", "restore"]),
@@ -19,10 +19,10 @@ const GROUPS: &[(&str, &[&str])] = &[
 ];
 
 const EXAMPLES: &[(&str, &str)] = &[
-    ("brisk doctor", "what this device supports"),
-    ("brisk setup", "choose what is on; nothing is written before you agree"),
-    ("brisk daemon --dry-run", "what the daemon would do; nothing is written"),
-    ("brisk boot diagnose FOLDER", "what limits a boot that was recorded"),
+    ("brisk doctor", "show what this device supports"),
+    ("brisk setup", "choose mechanisms; asks before it writes"),
+    ("brisk daemon --dry-run", "print what the daemon would do; writes nothing"),
+    ("brisk boot diagnose FOLDER", "show what limits a recorded boot"),
 ];
 
 /// `command` with its help in groups.
@@ -31,8 +31,8 @@ pub fn grouped(command: clap::Command) -> clap::Command {
     command.override_help(page)
 }
 
-/// `command`, and all below it, with help of at most [`WIDTH`] columns whose paragraphs are wrapped once, by clap, for the
-/// terminal that there is.
+/// Limits the help of `command` and its subcommands to [`WIDTH`] columns. Their paragraphs are joined to one line each, so
+/// that clap alone wraps them, for the actual terminal.
 pub fn laid_out(command: clap::Command) -> clap::Command {
     let text = command.get_after_help().map(|text| unwrapped(&text.to_string()));
     let command = command.max_term_width(WIDTH).mut_subcommands(laid_out);
@@ -42,7 +42,7 @@ pub fn laid_out(command: clap::Command) -> clap::Command {
     }
 }
 
-/// `text` with each paragraph on one line. Lines that are indented, or have columns, stay as they are.
+/// Joins each paragraph of `text` to one line. Lines that are indented or have columns stay as they are.
 fn unwrapped(text: &str) -> String {
     let flows = |line: &str| !line.is_empty() && !line.starts_with(' ') && !line.contains("  ");
     let mut unwrapped = String::new();
@@ -60,7 +60,7 @@ fn unwrapped(text: &str) -> String {
     unwrapped
 }
 
-/// The value of `--color` among `words`, for help and errors that clap prints before it has parsed.
+/// The value of `--color` among `words`, for help and errors that clap prints before it has parsed the command line.
 pub fn color(words: impl Iterator<Item = OsString>) -> ColorChoice {
     let words: Vec<OsString> = words.take_while(|word| word != "--").collect();
     let joined = words.iter().filter_map(|word| word.to_str()?.strip_prefix("--color="));
@@ -79,7 +79,7 @@ fn page(command: &clap::Command) -> StyledStr {
     for (title, names) in GROUPS {
         let _ = writeln!(page, "\n{heading}{title}:{heading:#}");
         for name in *names {
-            // A brisk for devices has no lab.
+            // The device's build lacks the lab's subcommands.
             let Some(subcommand) = command.find_subcommand(name) else { continue };
             let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
             let _ = writeln!(page, "  {literal}{name:width$}{literal:#}  {about}");
@@ -107,7 +107,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn each_command_for_people_is_in_one_group_and_its_line_fits() {
+    fn each_visible_command_is_in_one_group_and_its_line_fits() {
         let command = Cli::command();
         let visible: Vec<&str> =
             command.get_subcommands().filter(|it| !it.is_hide_set()).map(clap::Command::get_name).collect();
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// `command` and all below it, each with the words that it is called by.
+    /// `command` and all its subcommands, each with its full name.
     fn all(command: &mut clap::Command, found: &mut Vec<(String, clap::Command)>) {
         found.push((command.get_display_name().unwrap_or(command.get_name()).to_owned(), command.clone()));
         command.get_subcommands_mut().for_each(|it| all(it, found));
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_are_on_one_line_and_columns_stay() {
+    fn paragraphs_are_joined_and_columns_stay() {
         let text = "One\ntwo.\n\nExamples:\n  brisk a   b\n  brisk c\nword   its meaning\nlast";
         assert_eq!(unwrapped(text), "One two.\n\nExamples:\n  brisk a   b\n  brisk c\nword   its meaning\nlast");
     }
 
     #[test]
-    fn color_is_read_before_the_rest_is_parsed() {
+    fn color_is_found_among_unparsed_arguments() {
         for (line, expected) in [
             ("brisk doctor", ColorChoice::Auto),
             ("brisk --color never doctor", ColorChoice::Never),

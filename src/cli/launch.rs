@@ -1,4 +1,4 @@
-//! `brisk launch`: run one command with launch boost, or watch launches as they are noticed.
+//! `brisk launch`: runs a command with launch boost, or prints launches as the daemon detects them.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -25,9 +25,9 @@ use brisk_mechanism::{Support, SupportState};
 use brisk_sys::error::sentence;
 use brisk_sys::{Root, process};
 
-/// Signals that the command gets in brisk's place.
+/// Signals that are forwarded to the command.
 const FORWARDED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH];
-/// What a shell returns for a command that cannot be found, and for one that cannot be run.
+/// A shell's exit codes for a command that cannot be found, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
 
@@ -35,8 +35,8 @@ const NOT_RUNNABLE: u8 = 126;
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
-A running daemon does the boost. Without one brisk boosts by itself, through its own journal, until the
-launch is over. When no boost is possible, the command runs all the same.
+A running daemon boosts the launch. Without a daemon this process boosts it, with a journal of its own,
+until the launch is over. When no boost is possible, the command runs without one.
 
 Exit code and signals are the command's: 128 and the signal's number when it was killed, 127 when there
 is no such command, 126 when it cannot be run.
@@ -45,13 +45,13 @@ Examples:
   brisk launch -- firefox --new-window
   brisk launch watch")]
 pub struct Arguments {
-    /// What to do in place of running a command.
+    /// What to do instead of running a command.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Learn the launch time under NAME in place of the command's file name
+    /// Learn the launch time under NAME instead of the command's file name
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Print what is done about the launch on standard error
+    /// Report on standard error how the launch is boosted
     #[arg(long, short)]
     pub verbose: bool,
     /// The command and its arguments
@@ -59,10 +59,10 @@ pub struct Arguments {
     pub command_line: Vec<OsString>,
 }
 
-/// What can be done in place of running a command.
+/// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Print launches as the daemon notices them
+    /// Print launches as the daemon detects them
     Watch {
         /// Print one JSON object a line
         #[arg(long)]
@@ -70,7 +70,7 @@ pub enum Command {
     },
 }
 
-/// Runs the command, or watches.
+/// Runs the command, or prints launches.
 ///
 /// # Errors
 /// For `watch`, when no daemon answers. A command runs with or without a boost.
@@ -99,7 +99,7 @@ fn launch(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     thread::spawn(move || signals.forever().for_each(|signal| forward(signal, pid)));
     match &mut connection {
         Some(connection) => {
-            // It is boosted already; now its end is noticed as well.
+            // The boost has begun already; with the pid the daemon also detects the end.
             let _ = connection.request(Request::Launch { application, pid: Some(pid) });
         }
         None => help(root, &application, pid),
@@ -107,7 +107,7 @@ fn launch(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     wait(&mut child)
 }
 
-/// Tells the daemon, if there is one that can be told.
+/// Announces the launch to the daemon, if one is reachable.
 fn announce(root: &Root, application: &str) -> Option<Connection> {
     let request = Request::Launch { application: application.to_owned(), pid: None };
     let asked = Connection::open(root).and_then(|mut connection| Ok((connection.request(request)?, connection)));
@@ -152,13 +152,13 @@ fn application_name(name: Option<&str>, program: &OsString) -> String {
     if name.is_empty() { "?".to_owned() } else { name }
 }
 
-/// Passes `signal` on, unless the terminal has sent it to the whole foreground group already.
+/// Forwards `signal`, unless the terminal has already sent it to the whole foreground process group.
 fn forward(signal: i32, pid: u32) {
     let from_terminal = matches!(signal, SIGINT | SIGQUIT | SIGWINCH | SIGCONT)
         && tcgetpgrp(std::io::stdin()).is_ok_and(|group| group == getpgrp());
     let process = process::id(pid);
     if let (false, Some(process), Some(signal)) = (from_terminal, process, Signal::from_named_raw(signal)) {
-        // It may have ended in between.
+        // The command may have ended meanwhile.
         let _ = kill_process(process, signal);
     }
 }
@@ -185,7 +185,7 @@ fn watch(json: bool, root: &Root) -> anyhow::Result<ExitCode> {
             _ => value.to_string(),
         };
         if writeln!(anstream::stdout(), "{line}").is_err() {
-            // The reader has gone.
+            // The reader has closed the pipe.
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -197,8 +197,8 @@ fn describe(notice: &Notice) -> String {
     let process = |pid: &Option<u32>| pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
     match notice {
         Notice::Began { at, application, pid, trigger, first } => {
-            let verb = if *first { "began" } else { "goes on" };
-            format!("{} {application}{} {verb}, noticed by {trigger}", moment(at.nanoseconds()), process(pid))
+            let verb = if *first { "began" } else { "continues" };
+            format!("{} {application}{} {verb}, detected by {trigger}", moment(at.nanoseconds()), process(pid))
         }
         Notice::Ended { at, application, pid, duration, reason } => format!(
             "{} {application}{} took {:.1} ms: {}",
@@ -207,16 +207,16 @@ fn describe(notice: &Notice) -> String {
             duration.as_secs_f64() * 1_000.0,
             match reason {
                 EndReason::LoadFell => "the load fell",
-                EndReason::Foreground => "it came to the front",
-                EndReason::Exited => "it ended",
-                EndReason::Finished => "it said so",
-                EndReason::Deadline => "its deadline came",
+                EndReason::Foreground => "it is in the foreground",
+                EndReason::Exited => "the process exited",
+                EndReason::Finished => "a program reported its end",
+                EndReason::Deadline => "the deadline passed",
             }
         ),
     }
 }
 
-/// As dmesg shows time.
+/// The time in dmesg's format.
 fn moment(nanoseconds: u64) -> String {
     format!("[{:>6}.{:06}]", nanoseconds / 1_000_000_000, nanoseconds / 1_000 % 1_000_000)
 }

@@ -1,4 +1,4 @@
-//! `brisk load`: the program that experiments launch.
+//! `brisk load`: the application that experiments launch.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -14,30 +14,30 @@ pub struct Arguments {
     /// CPU time of the launch at the highest frequency, in milliseconds
     #[arg(long, value_name = "N")]
     work_ms: u32,
-    /// The part of it that every application does at its start, on one thread
+    /// The part of it that every application needs to start, on one thread
     #[arg(long, value_name = "N", default_value_t = 0)]
     start_up_ms: u32,
-    /// Threads that do the rest, each all of it
+    /// Threads that do the rest; each does all of it
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
-    /// Work in bursts of so long, each with a wait after it
+    /// Work in bursts of this length, with a wait after each
     #[arg(long, value_name = "N", requires = "wait_ms", value_parser = clap::value_parser!(u32).range(1..))]
     burst_ms: Option<u32>,
-    /// How long that wait is
+    /// The length of that wait
     #[arg(long, value_name = "N", requires = "burst_ms")]
     wait_ms: Option<u32>,
-    /// Turns of the work loop in a millisecond; measured first, at the present frequency, when it is not given
+    /// Iterations of the work loop in a millisecond; by default measured first, at the present frequency
     #[arg(long, value_name = "N")]
     turns_per_ms: Option<u64>,
-    /// Print one JSON line with the moment of the first screen
+    /// Print one JSON line with the time of the first screen
     #[arg(long)]
     json: bool,
-    /// Stay after the first screen, until stdin ends
+    /// Keep running after the first screen, until stdin ends
     #[arg(long)]
     stay: bool,
 }
 
-/// Does the load and prints when it was done.
+/// Runs the load and prints its launch time.
 ///
 /// # Errors
 /// When a thread cannot be started or stdout cannot be written.

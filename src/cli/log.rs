@@ -1,4 +1,4 @@
-//! Messages on standard error: sentences for a person, priorities (`<4>`, sd-daemon(3)) for the system's journal.
+//! Messages on standard error: text for the user, with priorities (`<4>`, sd-daemon(3)) for the system's journal.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -9,9 +9,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use brisk_base::notes;
 
-/// Sends what is logged at `level` or more severe to standard error, from now on.
-///
-/// With `--quiet`, warnings and errors alone.
+/// From now on, messages of `level` or more severe go to standard error; with `--quiet` only warnings and errors.
 pub fn start(level: Level) {
     let level = if notes::are_silent() { level.min(Level::WARN) } else { level };
     let priorities = std::env::var_os("JOURNAL_STREAM").is_some();
@@ -34,7 +32,7 @@ impl Subscriber for Log {
         event.record(&mut message);
         let level = *event.metadata().level();
         let prefix = if self.priorities { priority(level) } else { word(level) };
-        // Nowhere to complain when standard error is gone.
+        // A failure of standard error cannot be reported anywhere.
         let _ = writeln!(anstream::stderr(), "{prefix}{}", message.0);
     }
 
@@ -65,7 +63,7 @@ fn word(level: Level) -> &'static str {
     }
 }
 
-/// The message, and whatever fields come with it.
+/// The message and its fields.
 struct Message(String);
 
 impl Visit for Message {

@@ -1,4 +1,4 @@
-//! The command line: one file a subcommand, each parses, calls and prints.
+//! The command line: one file for each subcommand; it parses its arguments, calls the library and prints.
 
 mod answer;
 pub mod boot;
@@ -68,7 +68,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The subcommands; each has a file of its own below this folder.
+/// The subcommands, one file each in this folder.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show what this device supports, what is active, and what it lacks
@@ -76,7 +76,7 @@ pub enum Command {
     /// Choose which mechanisms are on, and write the configuration
     Setup(setup::Arguments),
     /// Run the daemon, attached to this terminal
-    // Its name until version 0.2, which units and scripts of users still have.
+    // `run` was its name until version 0.2; users' units and scripts still use it.
     #[command(alias = "run")]
     Daemon(daemon::Arguments),
     /// Show the daemon's state, last decisions and counters
@@ -89,9 +89,9 @@ pub enum Command {
     Disable(switch::DisableArguments),
     /// Set the processes in the foreground
     Foreground(foreground::Arguments),
-    /// Watch cores, the foreground, classes, memory and decisions
+    /// Show CPUs, foreground, thread classes, memory and decisions live
     Top(top::Arguments),
-    /// Restore what a killed brisk has left changed
+    /// Revert changes that a killed brisk left behind
     Restore(restore::Arguments),
     /// Grant the service's user the tunables that it writes (run by its units)
     #[command(hide = true)]
@@ -108,7 +108,7 @@ pub enum Command {
     Placement(placement::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
-    /// Replay a recorded daemon, also under another configuration
+    /// Replay a daemon's recording, also with another configuration
     #[cfg(feature = "lab")]
     Replay(replay::Arguments),
     /// Boot a virtual device: a stock kernel whose CPU frequency can be changed
@@ -123,7 +123,7 @@ pub enum Command {
     /// Print the completion script of a shell
     #[cfg(feature = "completions")]
     Completions(completions::Arguments),
-    /// Watch a daemon and restore what it leaves behind (started by the daemon)
+    /// Watch the daemon and revert its changes when it dies (started by the daemon)
     #[command(hide = true)]
     Guardian(guardian::Arguments),
     /// End processes when memory is short (started by the daemon)
@@ -170,7 +170,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Making the page of help takes a quarter of a millisecond: only a start that asks for it makes it.
+/// Building the help page takes a quarter of a millisecond, so it is built only when help is requested.
 fn parse() -> Cli {
     let is_help = |word: OsString| ["-h", "--help", "help"].iter().any(|it| word == *it);
     let is_asked_for = std::env::args_os().len() < 2 || std::env::args_os().any(is_help);
@@ -179,7 +179,7 @@ fn parse() -> Cli {
     Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
-/// What was asked for, for all that is written through anstream.
+/// Converts the user's choice to anstream's type.
 fn color(choice: ColorChoice) -> anstream::ColorChoice {
     match choice {
         ColorChoice::Auto => anstream::ColorChoice::Auto,
@@ -188,8 +188,8 @@ fn color(choice: ColorChoice) -> anstream::ColorChoice {
     }
 }
 
-/// The reader of our output has seen enough, as in `brisk boot diagnose FOLDER | head`. Other broken pipes come with a
-/// context that says which.
+/// True when standard output was closed, as by `brisk boot diagnose FOLDER | head`. Errors of other pipes carry a context,
+/// so their chain is longer.
 fn reader_has_left(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<io::Error>();
     error.chain().len() == 1 && cause.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

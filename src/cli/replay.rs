@@ -1,4 +1,4 @@
-//! `brisk replay`: what a recorded daemon would decide now, or under another configuration.
+//! `brisk replay`: what this brisk would decide for a daemon's recording, also with another configuration.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,14 +14,14 @@ use brisk_config::Layers;
 use brisk_daemon::executor::describe;
 use brisk_daemon::replay::{Difference, Replayed, replay};
 
-/// Differences that are printed for people.
+/// How many differences the text shows.
 const SHOWN_DIFFERENCES: usize = 40;
 
 /// Arguments of `brisk replay`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads and changes nothing of this device. Under another configuration every decision counts as
-carried out, and only the events that the recorded configuration asked for are known.
+Neither reads nor changes this device. With another configuration, every decision is assumed to succeed,
+and only the events that the recorded configuration subscribed to are available.
 
 Exit code 0 when the decisions are the recorded ones, 1 when they differ.
 
@@ -30,9 +30,9 @@ Examples:
   brisk replay day.jsonl                       does this brisk decide the same?
   brisk replay day.jsonl --config other.toml   what would differ?")]
 pub struct Arguments {
-    /// What `brisk daemon --record` has written
+    /// The file that `brisk daemon --record` wrote
     pub recording: PathBuf,
-    /// Decide by FILE over the defaults, in place of the recorded configuration
+    /// Use FILE over the defaults, instead of the recorded configuration
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Print everything as one JSON object
@@ -43,7 +43,7 @@ pub struct Arguments {
 /// Replays and prints.
 ///
 /// # Errors
-/// A recording or a configuration that cannot be read or is not right.
+/// A recording or a configuration that cannot be read or is invalid.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let path = &arguments.recording;
     let config = arguments.config.as_deref().map(Layers::read_only).transpose()?;
@@ -81,7 +81,7 @@ fn text(replayed: &Replayed, is_other: bool) -> String {
         let names: Vec<_> = BTreeSet::iter(&replayed.missing_events).copied().collect();
         let _ = writeln!(
             text,
-            "\nThe recording has no {}: none came, or the recorded configuration did not ask for them.",
+            "\nThe recording has no {}: none occurred, or the recorded configuration did not subscribe to them.",
             names.join(", no ")
         );
     }

@@ -1,4 +1,4 @@
-//! `brisk replicate`: runs a plan on the device it is on, for `brisk prove`.
+//! `brisk replicate`: runs a plan of `brisk prove` on the device where it is started.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use brisk_experiment::plan::{Line, Plan};
 use brisk_experiment::runner;
 use brisk_sys::Root;
 
-/// Run a plan on this device and print one JSON line a replicate
+/// Run a plan on this device and print one JSON line for each replicate
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The plan, as `brisk prove` writes it; `-` is stdin
@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Ok(io::stdout().flush()?)
     };
     runner::run(&plan, root, &interrupted, &mut print).inspect_err(|error| {
-        // Its reader may have ended; the exit status tells as well.
+        // The reader may have exited; the exit status reports the failure as well.
         let _ = print(&Line::Failed { failed: format!("{error:#}") });
     })?;
     Ok(ExitCode::SUCCESS)

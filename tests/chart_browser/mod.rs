@@ -1,4 +1,4 @@
-//! Opens the page of a boot chart in headless Chromium and uses it as a person does.
+//! Opens the page of a boot chart in headless Chromium and operates it as a user does.
 #![cfg(feature = "chart")]
 
 use brisk::chart::generate::{self, Shape};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::devtools::Browser;
 
-/// The report's checks of what is seen; those of its structure do not fit a page with a script.
+/// The report's checks of what is visible; its checks of structure do not fit a page with a script.
 const CHECKS: &str = include_str!("../report_browser/checks.js");
 
 struct Page {
@@ -46,7 +46,7 @@ impl Page {
         self.browser.evaluate(&self.session, expression)
     }
 
-    /// Two frames: what was asked for has been drawn.
+    /// Waits two frames, so that requested changes are drawn.
     fn settle(&mut self) {
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
     }
@@ -96,7 +96,7 @@ impl Page {
 
 // Verifies CHART-2.
 #[test]
-fn nothing_errs_and_nothing_is_asked_of_the_network() {
+fn the_page_has_no_errors_and_makes_no_requests() {
     let Some(mut page) = Page::open() else { return };
     page.set(1000, "dark");
     page.settle();
@@ -113,7 +113,7 @@ fn nothing_errs_and_nothing_is_asked_of_the_network() {
 
 // Verifies CHART-2.
 #[test]
-fn it_fits_every_width_in_both_schemes_and_draws() {
+fn it_fits_every_width_and_draws_in_both_colour_schemes() {
     let Some(mut page) = Page::open() else { return };
     page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })");
     for scheme in ["light", "dark"] {
@@ -138,7 +138,7 @@ fn the_mouse_zooms_hovers_and_folds() {
     let Some(mut page) = Page::open() else { return };
     let (from, to, rows) = page.state();
     assert_eq!((from, to), (2000, 31_800));
-    // The row of the init has children: a click folds them, another brings them back.
+    // The row of init has children: a click folds them, a second click unfolds them.
     for expected in [2, rows] {
         // A page that became shorter has scrolled.
         let (tree, _) = page.tree();
@@ -148,7 +148,7 @@ fn the_mouse_zooms_hovers_and_folds() {
         let (_, _, now) = page.state();
         assert!(if expected == rows { now == rows } else { now < rows / 2 }, "{now} of {rows}");
     }
-    // The second row is one of many of the same name.
+    // The second row is a group of processes of the same name.
     let (tree, panels) = page.tree();
     for kind in ["mousePressed", "mouseReleased"] {
         page.mouse(kind, 60.0, tree + 18.0 + 9.0);
@@ -161,7 +161,7 @@ fn the_mouse_zooms_hovers_and_folds() {
     page.hover(700.0, tree + 9.0);
     let tip = page.evaluate("document.getElementById('tip').innerText");
     assert!(tip.as_str().is_some_and(|tip| tip.contains("(PID 1)") && tip.contains("CPU")), "{tip:?}");
-    // Dragging over a stretch shows that stretch.
+    // Dragging over a part of the time axis zooms to it.
     page.mouse("mousePressed", 500.0, panels + 60.0);
     page.mouse("mouseMoved", 600.0, panels + 60.0);
     page.mouse("mouseMoved", 700.0, panels + 60.0);

@@ -1,4 +1,4 @@
-//! Clients of the control socket that flood, lie, hang up or never read, while others are served.
+//! Clients of the control socket that flood, send invalid requests, disconnect or never read, while others are served.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -12,13 +12,13 @@ use super::device::{Device, ask, eventually};
 
 const STATUS: &str = "{\"version\":1,\"request\":\"status\"}\n";
 
-/// Reads until the daemon hangs up: the lines.
+/// Reads until the daemon disconnects; returns the lines.
 fn until_hung_up(stream: &UnixStream) -> Vec<Value> {
     let mut lines = Vec::new();
     for line in BufReader::new(stream).lines() {
         match line {
             Ok(line) => lines.push(serde_json::from_str(&line).unwrap()),
-            // It hung up while we were still sending.
+            // It disconnected while the client was still sending.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
             Err(error) => panic!("the daemon did not hang up: {error}"),
         }
@@ -33,7 +33,7 @@ fn error_of(answer: &Value) -> &str {
 
 // Verifies SOCKET-1.
 #[test]
-fn what_is_no_request_is_refused_and_the_client_stays() {
+fn an_invalid_request_is_refused_and_the_client_stays() {
     let device = Device::new();
     let _daemon = device.daemon();
     let mut client = device.connect();
@@ -51,7 +51,7 @@ fn what_is_no_request_is_refused_and_the_client_stays() {
     let answers: Vec<Value> =
         BufReader::new(&client).lines().take(31).map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
     assert!(error_of(&answers[0]).contains("not a JSON object"));
-    assert!(answers[1..].iter().all(|answer| answer["ok"] == true), "all that came in one breath is answered");
+    assert!(answers[1..].iter().all(|answer| answer["ok"] == true), "all requests of one write are answered");
 }
 
 // Verifies SOCKET-1.
@@ -60,7 +60,7 @@ fn a_line_without_end_is_refused() {
     let device = Device::new();
     let daemon = device.daemon();
     let mut client = device.connect();
-    // The daemon may hang up before all of it is sent.
+    // The daemon may disconnect before all of it is sent.
     let _ = client.write_all(&[b'x'; 1 << 20]);
     let answers = until_hung_up(&client);
     assert!(answers.is_empty() || error_of(&answers[0]).contains("at most 4096 bytes"), "{answers:?}");
@@ -92,7 +92,7 @@ fn a_flood_of_requests_is_refused_while_others_are_served() {
     }
     let answers = until_hung_up(&flooder);
     assert!(flood.join().unwrap(), "the daemon took ten thousand requests at once");
-    // The error itself is lost where the kernel resets a connection with unread input.
+    // The error message is lost where the kernel resets a connection with unread input.
     if let Some(last) = answers.last().filter(|last| last["ok"] == false) {
         assert!(error_of(last).contains("more than 20 requests a second"));
     }
@@ -103,14 +103,14 @@ fn a_flood_of_requests_is_refused_while_others_are_served() {
 
 // Verifies SOCKET-1.
 #[test]
-fn a_flooder_that_connects_again_does_not_begin_at_zero() {
+fn reconnecting_does_not_reset_the_rate_limit() {
     let device = Device::with("[control]\nmaximum_requests_per_second = 20\n");
     let _daemon = device.daemon();
     let began = Instant::now();
     let (mut answered, mut refused) = (0, Vec::new());
     for _ in 0..400 {
         let mut client = device.connect();
-        // It may have hung up already.
+        // It may have disconnected already.
         let _ = client.write_all(STATUS.as_bytes());
         match until_hung_up_or_answered(&client) {
             Some(answer) if answer["ok"] == true => answered += 1,
@@ -130,7 +130,7 @@ fn until_hung_up_or_answered(stream: &UnixStream) -> Option<Value> {
     serde_json::from_str(&line).ok()
 }
 
-/// Opens the way to the socket, so that the daemon's own rules are what counts.
+/// Makes the socket's folder accessible, so that the daemon's own checks decide.
 fn open_way(device: &Device) {
     for name in ["", "run", "run/brisk"] {
         std::fs::set_permissions(device.path(name), PermissionsExt::from_mode(0o755)).unwrap();
@@ -138,7 +138,7 @@ fn open_way(device: &Device) {
     std::fs::set_permissions(device.path("run/brisk/control"), PermissionsExt::from_mode(0o666)).unwrap();
 }
 
-/// A connection of user `uid`, who is in the socket's group; of this user where only root could be another one.
+/// A connection of user `uid`, which is in the socket's group; of the current user where only root could change it.
 fn connect_as(device: &Device, uid: u32) -> UnixStream {
     if !rustix::process::geteuid().is_root() {
         return device.connect();
@@ -153,20 +153,16 @@ fn connect_as(device: &Device, uid: u32) -> UnixStream {
 
 // Verifies SOCKET-1.
 #[test]
-fn silent_clients_lock_no_client_out() {
+fn silent_clients_do_not_block_other_clients() {
     let device = Device::new();
     let mut daemon = device.daemon();
     open_way(&device);
     let silent: Vec<UnixStream> = (0..16).map(|_| connect_as(&device, 12_345)).collect();
     if rustix::process::geteuid().is_root() {
-        assert_eq!(device.brisk(&["status"]).status.code(), Some(0), "root gets a place at once");
+        assert_eq!(device.brisk(&["status"]).status.code(), Some(0), "root is served at once");
         let mut other = connect_as(&device, 23_456);
-        assert_eq!(
-            ask(&mut other, &json!({"version": 1, "request": "status"}))["ok"],
-            true,
-            "and so does another user"
-        );
-        // Even where root itself has taken all of them.
+        assert_eq!(ask(&mut other, &json!({"version": 1, "request": "status"}))["ok"], true, "so is another user");
+        // Also when root itself holds all connections.
         let of_root: Vec<UnixStream> = (0..32).map(|_| device.connect()).collect();
         assert_eq!(device.brisk(&["status"]).status.code(), Some(0));
         drop(of_root);
@@ -178,7 +174,7 @@ fn silent_clients_lock_no_client_out() {
     for client in &silent {
         let said = until_hung_up(client);
         let reason = error_of(&said[0]);
-        assert!(["nothing was asked", "another client needs"].iter().any(|part| reason.contains(part)), "{reason}");
+        assert!(["no request was sent", "another client needs"].iter().any(|part| reason.contains(part)), "{reason}");
     }
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!(device.brisk(&["status"]).status.code(), Some(0));
@@ -187,7 +183,7 @@ fn silent_clients_lock_no_client_out() {
 
 // Verifies SOCKET-1.
 #[test]
-fn who_sends_half_a_request_is_hung_up_on() {
+fn a_client_that_sends_half_a_request_is_disconnected() {
     let device = Device::new();
     let daemon = device.daemon();
     let mut client = device.connect();
@@ -195,12 +191,12 @@ fn who_sends_half_a_request_is_hung_up_on() {
     let mut idle = client.try_clone().unwrap();
     let mut half = device.connect();
     half.write_all(b"{\"version\":1,").unwrap();
-    assert!(error_of(&until_hung_up(&half)[0]).contains("nothing was asked"));
-    assert_eq!(ask(&mut idle, &json!({"version": 1, "request": "status"}))["ok"], true, "who has asked may stay");
+    assert!(error_of(&until_hung_up(&half)[0]).contains("no request was sent"));
+    assert_eq!(ask(&mut idle, &json!({"version": 1, "request": "status"}))["ok"], true, "an active client stays");
     daemon.status();
 }
 
-/// Field 3 and field 41 of /proc/PID/stat: `R` runs, and 1 is SCHED_FIFO.
+/// Fields 3 and 41 of /proc/PID/stat: `R` is running, and 1 is SCHED_FIFO.
 fn state_and_policy(pid: u32) -> (String, String) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
@@ -209,7 +205,7 @@ fn state_and_policy(pid: u32) -> (String, String) {
 
 // Verifies SOCKET-1.
 #[test]
-fn clients_are_served_as_an_ordinary_task_serves() {
+fn clients_are_served_without_real_time_priority() {
     let device = Device::with("[control]\nmaximum_requests_per_second = 100000\n");
     let daemon = device.daemon();
     if daemon.status()["sensors"]["scheduling"] != "real-time" {
@@ -233,19 +229,19 @@ fn clients_are_served_as_an_ordinary_task_serves() {
     }
     assert!(ordinary > 9 * real_time && ordinary > 0, "{ordinary} samples ordinary, {real_time} in real time");
     drop(client);
-    eventually("it is in real time again when it has served", || {
+    eventually("it is in real time again after it has served", || {
         state_and_policy(pid) == ("S".to_owned(), "1".to_owned())
     });
 }
 
 #[test]
-fn a_client_that_reads_nothing_costs_nothing_to_others() {
+fn a_client_that_never_reads_does_not_delay_others() {
     let device = Device::with("[control]\nmaximum_requests_per_second = 100000\n");
     let daemon = device.daemon();
     let mut silent = device.connect();
     silent.set_nonblocking(true).unwrap();
     let mut sent = 0u64;
-    // Until the daemon stops reading, because its answers do not fit any more.
+    // Until the daemon stops reading, because its answers no longer fit.
     eventually("the daemon stops reading", || {
         loop {
             match silent.write(STATUS.as_bytes()) {
@@ -262,7 +258,7 @@ fn a_client_that_reads_nothing_costs_nothing_to_others() {
 }
 
 #[test]
-fn half_closed_clients_get_their_answer_or_their_error() {
+fn half_closed_clients_receive_an_answer_or_an_error() {
     let device = Device::new();
     let daemon = device.daemon();
     let mut whole = device.connect();
@@ -285,7 +281,7 @@ fn half_closed_clients_get_their_answer_or_their_error() {
 
 // Verifies SOCKET-1.
 #[test]
-fn too_many_clients_are_told_so() {
+fn a_client_above_the_limit_receives_an_error() {
     let device = Device::with("[control]\nmaximum_clients = 3\n");
     let daemon = device.daemon();
     open_way(&device);
@@ -309,7 +305,7 @@ fn too_many_clients_are_told_so() {
 
 // Verifies SOCKET-1.
 #[test]
-fn only_root_and_the_group_may() {
+fn only_root_and_the_group_may_connect() {
     let device = Device::new();
     let _daemon = device.daemon();
     let mode = std::fs::metadata(device.path("run/brisk/control")).unwrap().permissions().mode();
@@ -337,7 +333,7 @@ fn only_root_and_the_group_may() {
 }
 
 #[test]
-fn watchers_hear_of_launches_until_they_leave() {
+fn watchers_receive_launches_until_they_disconnect() {
     let device = Device::with("[launch]\ntriggers = [\"announced\"]\n");
     let daemon = device.daemon();
     let mut watcher = device.connect();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::golden;
 
-/// Nothing here takes longer, even on a busy machine.
+/// Above the longest wait, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A tree with one cpufreq policy under ondemand at 100 ms.
@@ -39,12 +39,12 @@ impl Device {
         ] {
             device.write(&format!("sys/devices/system/cpu/{name}"), &format!("{text}\n"));
         }
-        // Whatever manages frequencies on the machine that the test runs on.
+        // Enables launch, whatever manages frequencies on the machine that the test runs on.
         device.write("usr/lib/brisk/brisk.toml.d/00-device.toml", "[launch]\nenabled = true\n");
         device
     }
 
-    /// As the recorded tree `name` has it, without this system's /proc.
+    /// The recorded tree `name`, without this system's /proc.
     pub fn of_tree(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         golden::copy(&golden::trees().join(name), folder.path());
@@ -114,7 +114,7 @@ impl Device {
     }
 }
 
-/// A process of this machine; dropped, it ends.
+/// A process of this machine; dropping it kills it.
 pub struct Running(pub Child);
 
 impl Running {
@@ -130,11 +130,11 @@ impl Drop for Running {
     }
 }
 
-/// A daemon; dropped, it is told to stop.
+/// A daemon; dropping it sends SIGTERM.
 pub struct Daemon<'device> {
     device: &'device Device,
     pub child: Child,
-    /// What it says on standard error, line by line.
+    /// Its standard error, line by line.
     pub messages: BufReader<std::process::ChildStderr>,
 }
 
@@ -182,7 +182,7 @@ impl<'device> Daemon<'device> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// True when this kernel reports process events to it; says why not.
+    /// True when this kernel reports process events to the daemon; prints why not.
     pub fn hears_processes(&self) -> bool {
         let status = self.status();
         let heard = status["sensors"]["process_events"] == "subscribed";

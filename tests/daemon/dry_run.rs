@@ -1,4 +1,4 @@
-//! A dry run on a recorded phone: what would be done about memory is shown whole, and nothing of the device is changed.
+//! A dry run on a recorded phone: all decisions about memory are printed, and no file of the device is changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +59,7 @@ fn write(tree: &Path, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Foreground tasks have waited so long for memory, and the group in the background has so much.
+/// Stall time of foreground tasks, and resident memory of the background group.
 fn stall(tree: &Path, waited_ms: u64, resident_kib: u64) {
     let pressure = |us: u64| {
         format!("some avg10=1.00 avg60=0.00 avg300=0.00 total={us}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
@@ -72,7 +72,7 @@ fn stall(tree: &Path, waited_ms: u64, resident_kib: u64) {
     write(tree, "proc/pressure/memory", &pressure(waited_ms * 1000));
 }
 
-/// Every file of the tree but those that the test itself writes.
+/// All files of the tree except those that the test itself writes.
 fn contents(tree: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![tree.to_owned()];
@@ -138,7 +138,7 @@ fn a_dry_run_shows_all_that_would_be_done_about_memory() {
     assert!(write_back["reason"].as_str().unwrap().contains("1024 KiB today of 1024"), "{write_back}");
     assert_eq!(shown(&lines, act("restrain"), "restraint")["subject"], "1 groups in the background");
 
-    // Memory runs short, by what the group in the background takes while others wait; once.
+    // Memory runs short, because the background group grows while the foreground stalls; the group is held once.
     for (waited_ms, resident_kib) in [(500, 20_000), (1000, 60_000)] {
         std::thread::sleep(std::time::Duration::from_millis(1100));
         stall(tree, waited_ms, resident_kib);

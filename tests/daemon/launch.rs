@@ -29,22 +29,22 @@ fn exit_codes_are_the_commands_with_and_without_a_daemon() {
 }
 
 #[test]
-fn without_a_daemon_it_boosts_by_itself() {
+fn without_a_daemon_brisk_launch_boosts_itself() {
     let device = Device::with(LEASE);
-    // Its launch is boosted soon after it has begun.
+    // The launch is boosted shortly after its start.
     let script = format!("while [ $(cat {}) != 50000 ]; do sleep 0.01; done; echo boosted", read_rate(&device));
     let output = device.brisk(&["launch", "--", "timeout", "30", "sh", "-c", &script]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "boosted\n", "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(device.sampling_rate(), "100000", "restored when the command ended");
 }
 
-/// After a daemon's death launches are boosted by themselves until it is started again.
+/// After a daemon's death `brisk launch` boosts each launch itself until the daemon is started again.
 // Verifies UNDO-5.
 #[test]
 fn a_daemon_that_starts_meanwhile_waits_for_the_launch() {
     let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
     let mut launch = device.command(&["launch", "--", "sleep", "1"]).spawn().unwrap();
-    eventually("it boosts by itself", || device.sampling_rate() == "50000");
+    eventually("brisk launch boosts", || device.sampling_rate() == "50000");
     let daemon = device.daemon();
     assert_eq!(launch.wait().unwrap().code(), Some(0));
     assert_eq!((device.sampling_rate().as_str(), &daemon.status()["leases"]), ("100000", &serde_json::json!([])));

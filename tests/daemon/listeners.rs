@@ -1,4 +1,4 @@
-//! `packaging/foreground`: what a window manager focuses is in the foreground, tried with the real programs without a screen.
+//! `packaging/foreground`: the window manager's focused window is in the foreground, tested with the real programs.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,7 @@ fn start(command: &mut Command) -> Running {
     Running(child.unwrap_or_else(|error| panic!("{}: {error}; ./dev test --deep installs it", name.display())))
 }
 
-/// The listener `name`, which tells the daemon of `device`.
+/// The listener `name`, which reports to the daemon of `device`.
 fn listener(device: &Device, name: &str) -> Command {
     let brisk = device.path("brisk");
     let (program, root) = (env!("CARGO_BIN_EXE_brisk"), device.path(""));
@@ -32,7 +32,7 @@ fn listener(device: &Device, name: &str) -> Command {
     command
 }
 
-/// True when the process `pid` is in the foreground, or none is; a process's children are with it.
+/// True when the process `pid` is in the foreground, or none is; a process's children are in the foreground with it.
 fn is_foreground(daemon: &Daemon<'_>, pid: Option<u32>) -> bool {
     let answer = daemon.ask(&json!({"version": 1, "request": "placement"}));
     let foreground = answer["front"].as_array().unwrap();
@@ -60,9 +60,9 @@ fn the_active_window_of_x11_is_in_the_foreground() {
         command.args(arguments).env("DISPLAY", &display).stdout(Stdio::null());
         command
     };
-    // Before the window manager, as a session may start it.
+    // Started before the window manager, as a session may do.
     let mut listener = start(listener(&device, "brisk-foreground-x11").env("DISPLAY", &display));
-    // A window that is there before the window manager is ready would not become active.
+    // A window that is mapped before the window manager is ready would not become active.
     let ready = device.path("ready");
     let startup = format!("touch {}", ready.display());
     let _manager = start(&mut on_display("openbox", &["--startup", &startup]));
@@ -82,11 +82,11 @@ fn the_active_window_of_x11_is_in_the_foreground() {
         (program, id)
     };
     let (first, id) = window("first");
-    // xev itself does not say who it is.
+    // xev does not set _NET_WM_PID.
     let of_window = ["-id", &id, "-f", "_NET_WM_PID", "32c", "-set", "_NET_WM_PID", &first.id().to_string()];
     assert!(on_display("xprop", &of_window).status().unwrap().success());
     let (second, _) = window("second");
-    eventually("a window without a process is", || is_foreground(&daemon, None));
+    eventually("a window without a process is active", || is_foreground(&daemon, None));
     drop(second);
     eventually("the other window is active again", || is_foreground(&daemon, Some(first.id())));
     drop(first);
@@ -104,7 +104,7 @@ fn session_folder() -> tempfile::TempDir {
     folder
 }
 
-/// `program` as a user who is not root, in the session of `folder`.
+/// `program` as a user other than root, in the session of `folder`.
 fn of_session(folder: &Path, program: &str) -> Command {
     let mut command = if rustix::process::geteuid().is_root() {
         let mut command = Command::new("setpriv");

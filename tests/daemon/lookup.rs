@@ -1,4 +1,4 @@
-//! The binder driver's cache on a device made of files: the daemon sets it, tells what it answers, and restores it.
+//! The binder driver's cache on a device made of files: the daemon configures it, reports its statistics, and restores it.
 
 use rustix::process::Signal;
 
@@ -40,11 +40,11 @@ fn the_drivers_cache_is_set_and_restored_after_any_death() {
         let reason = lookup["reason"].as_str().unwrap();
         assert!(reason.contains("30 of 40 lookups (75.0 %)") && reason.contains("brisk has set"), "{reason}");
         assert_eq!(lookup["activity"]["text"], "lookups of binder are answered in the driver (transparent)");
-        // What the driver has answered since is told.
+        // The statistics since then are reported.
         device.write(&format!("{FOLDER}/stats"), "hits 90\nmisses 10\n");
         assert!(daemon.status().to_string().contains("90 of 100 lookups (90.0 %)"));
         daemon.signal(signal);
-        eventually("the driver is as it was", || values(&device) == originals());
+        eventually("the driver's settings are restored", || values(&device) == originals());
     }
 }
 
@@ -59,7 +59,7 @@ fn a_reload_changes_the_mode_and_off_leaves_the_driver_alone() {
         let status = daemon.status();
         status["mechanisms"].as_array().unwrap().iter().find(|it| it["name"] == "lookup").unwrap().clone()
     };
-    assert_eq!(lookup()["state"], "available", "what the driver does by itself is not brisk's");
+    assert_eq!(lookup()["state"], "available", "the driver's own setting is not brisk's");
     assert!(lookup()["reason"].as_str().unwrap().contains("lookup.enabled is false"), "{}", lookup());
     for off in [ON.replace("enabled = true", "enabled = false"), ON.replace("transparent", "off")] {
         device.configure(&off);
@@ -75,7 +75,7 @@ fn a_reload_changes_the_mode_and_off_leaves_the_driver_alone() {
     daemon.signal(Signal::HUP);
     daemon.says("configuration reloaded");
     assert_eq!(values(&device)[2], "128");
-    // What another process writes meanwhile stays.
+    // A value that another process writes meanwhile is kept.
     device.write(&format!("{FOLDER}/capacity"), "7\n");
     device.configure(OFF);
     daemon.signal(Signal::HUP);

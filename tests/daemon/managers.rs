@@ -1,4 +1,4 @@
-//! Other managers that start and end beside a running daemon.
+//! Other managers that start and exit while the daemon runs.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::device::{Daemon, Device, PATIENCE, Running};
 
-/// Ondemand samples rarely here, so launches are helped.
+/// Ondemand has a long sampling period here, so launches are boosted.
 const BOARD: &str = "06-embedded-board";
 const RATE: &str = "sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate";
 
@@ -33,7 +33,7 @@ fn becomes(daemon: &Daemon<'_>, state: &str, reason: &str) -> Value {
 
 // Verifies ON-2.
 #[test]
-fn launches_are_left_to_a_later_manager_until_it_has_gone() {
+fn launches_are_left_to_a_later_manager_until_it_exits() {
     let device = Device::of_tree(BOARD);
     device.configure("[launch.end]\nload_below_cpu_percent = 0\ndeadline_ms = 60000\n[launch.other_managers]\ncheck_s = 1\naway_s = 3\n");
     let daemon = device.daemon();

@@ -1,4 +1,4 @@
-//! The real daemon on a device made of files: what it does about real launches, and what cannot make it go wrong.
+//! The real daemon on a device made of files: how it handles real launches, and what must not disturb it.
 
 mod control;
 mod device;
@@ -46,7 +46,7 @@ fn real_forks_and_execs_become_kicks() {
     eventually("a program of ours is noticed and the governor kicked", || {
         let mut program = Command::new("sleep").arg("0.01").spawn().unwrap();
         assert!(program.wait().unwrap().success());
-        // Its name is known where its exec was noticed and not its fork already.
+        // The name is known when the exec was reported, but not when only the fork was.
         let [named, unnamed] =
             ["launch of sleep (process", "launch of process"].map(|what| format!("{what} {}", program.id()));
         let is_its_launch = |reason: &str| {
@@ -73,7 +73,7 @@ fn real_forks_and_execs_become_kicks() {
 }
 
 #[test]
-fn the_papers_lease_lasts_as_long_as_the_launch() {
+fn a_sampling_rate_lease_lasts_as_long_as_the_launch() {
     let device = Device::with(LEASE);
     let daemon = device.daemon();
     daemon.announce("browser");
@@ -97,7 +97,7 @@ fn a_launch_without_an_end_ends_at_its_deadline() {
 }
 
 #[test]
-fn the_end_of_the_daemon_gives_back_whatever_its_kind() {
+fn any_end_of_the_daemon_restores_its_leases() {
     for signal in [Signal::TERM, Signal::INT, Signal::KILL] {
         let device = Device::with(LEASE);
         let mut daemon = device.daemon();
@@ -134,7 +134,7 @@ fn launches_are_left_to_another_manager_unless_configured() {
     fs::remove_dir_all(device.path("sys/fs/cgroup/system.slice")).unwrap();
     daemon.signal(Signal::HUP);
     daemon.says("configuration reloaded");
-    assert_eq!(state(&daemon)["state"], "active", "it is gone");
+    assert_eq!(state(&daemon)["state"], "active", "the manager has exited");
 }
 
 // Verifies UNDO-4.
@@ -145,7 +145,7 @@ fn a_dead_guardian_is_replaced_and_the_next_restores_leases() {
     daemon.announce("browser");
     let first = daemon.status()["guardian_pid"].as_i64().unwrap();
     let pid = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
-    // Asked for only once it has been replaced: a daemon that answers is not one that replaces it.
+    // Read only after the guardian was replaced: while the daemon answers a request it does not replace a guardian.
     let children = format!("/proc/{0}/task/{0}/children", daemon.child.id());
     let killed_at = Instant::now();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
@@ -170,7 +170,7 @@ fn a_dead_guardian_is_replaced_and_the_next_restores_leases() {
     assert_eq!(daemon.status()["metrics"]["guardian_restarts"], 1);
 }
 
-/// How often `pid` has gone to sleep, so how often it was awake.
+/// Voluntary context switches of `pid`: how often it has slept.
 fn sleeps(pid: u64) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
@@ -184,7 +184,7 @@ fn the_daemon_sleeps_while_nothing_happens() {
     let daemon = device.daemon();
     let pids = [u64::from(daemon.child.id()), daemon.status()["guardian_pid"].as_u64().unwrap()];
     for what in ["nothing leased", "a lease that holds"] {
-        // The guardian gathers what happens within a second.
+        // The guardian collects events for up to a second.
         std::thread::sleep(Duration::from_millis(2500));
         let before = pids.map(sleeps);
         std::thread::sleep(Duration::from_secs(5));
@@ -222,7 +222,7 @@ fn a_sooner_lease_expires_in_time_when_the_daemon_hangs() {
 }
 
 #[test]
-fn a_second_daemon_is_refused_and_told_who_is_there() {
+fn a_second_daemon_is_refused_with_the_first_ones_pid() {
     let device = Device::new();
     let daemon = device.daemon();
     let second = device.brisk(&["daemon"]);
@@ -248,15 +248,15 @@ fn a_bad_configuration_keeps_the_old_one_and_says_so() {
     daemon.signal(Signal::HUP);
     daemon.says("configuration reloaded");
     assert!(daemon.status()["configuration_error"].is_null());
-    assert_eq!(device.sampling_rate(), "20000", "a launch goes on under the new one");
+    assert_eq!(device.sampling_rate(), "20000", "a launch continues with the new one");
     daemon.finish("browser");
     assert_eq!(device.sampling_rate(), "100000");
 }
 
-/// What is in force during a launch would leave nothing to gain, were it the device's own.
+/// A leased value, taken for the device's original, would leave nothing to gain.
 // Verifies LAUNCH-2.
 #[test]
-fn what_is_leased_is_not_taken_for_the_devices_own() {
+fn a_leased_value_is_not_taken_for_the_original() {
     let rate = format!("{LEASE}deadline_ms = 60000\n");
     let maximum = rate.replace("\"sampling-rate\"", "\"scaling-min-freq\"");
     let limit = Device::tunable("scaling_min_freq");
@@ -271,10 +271,10 @@ fn what_is_leased_is_not_taken_for_the_devices_own() {
         assert_eq!(value(), ours);
         daemon.signal(Signal::HUP);
         let said = daemon.says("configuration reloaded");
-        assert_eq!(value(), ours, "the launch goes on: {said}");
+        assert_eq!(value(), ours, "the launch continues: {said}");
         // Another program sets a limit, as thermal daemons often do.
         device.write(&Device::tunable("scaling_max_freq"), "1200000\n");
-        eventually("the daemon looks at the device again", || {
+        eventually("the daemon probes the device again", || {
             let status = daemon.status();
             let decisions = status["decisions"].as_array().unwrap();
             let leased = |it: &&serde_json::Value| it["action"] == "lease";
@@ -297,7 +297,7 @@ fn a_daemon_does_not_start_with_a_bad_configuration() {
 }
 
 #[test]
-fn another_governor_is_noticed_and_served_or_left_alone() {
+fn a_governor_change_is_noticed_and_followed() {
     let device = Device::with(LEASE);
     let mut daemon = device.daemon();
     daemon.announce("browser");
@@ -314,7 +314,7 @@ fn another_governor_is_noticed_and_served_or_left_alone() {
 }
 
 #[test]
-fn a_tunable_that_vanishes_is_reported_and_looked_for() {
+fn a_tunable_that_vanishes_is_reported_and_probed_for() {
     let device = Device::with("[launch]\ntriggers = [\"announced\"]\n");
     let mut daemon = device.daemon();
     daemon.announce("browser");
@@ -323,7 +323,7 @@ fn a_tunable_that_vanishes_is_reported_and_looked_for() {
     daemon.announce("editor");
     let said = daemon.says("cannot");
     assert!(said.contains("ondemand/sampling_rate") && said.contains("see `brisk doctor`"), "{said}");
-    // ondemand without sampling_rate is nothing that brisk knows: it looks again and goes on with what is there.
+    // brisk does not know ondemand without sampling_rate: it probes again and continues with the tunables that exist.
     daemon.says("the device changed");
     fs::write(file, "100000\n").unwrap();
     daemon.signal(Signal::HUP);
@@ -341,7 +341,7 @@ fn a_dry_run_prints_what_it_would_do_and_writes_nothing() {
         }
         probe.status()["guardian_pid"].as_u64().unwrap()
     };
-    // It outlives the daemon for a moment, and uses that folder.
+    // The guardian outlives the daemon briefly, and uses that folder.
     let command_line = format!("/proc/{guardian}/cmdline");
     eventually("the guardian ends", || fs::read(&command_line).map_or(true, |words| words.is_empty()));
     fs::remove_dir_all(device.path("run/brisk")).unwrap();
@@ -380,7 +380,7 @@ fn without_a_daemon_status_says_so() {
 }
 
 #[test]
-fn status_is_for_people_programs_and_metrics() {
+fn status_is_printed_as_text_json_and_metrics() {
     let device = Device::with(LEASE);
     let daemon = device.daemon();
     daemon.announce("browser");
@@ -403,7 +403,7 @@ fn status_is_for_people_programs_and_metrics() {
 
 // Verifies ON-4.
 #[test]
-fn a_boot_that_is_held_is_told_of() {
+fn status_reports_a_held_boot() {
     let device = Device::new();
     let governor = Device::tunable("scaling_governor");
     device.write(&Device::tunable("scaling_available_governors"), "ondemand performance\n");

@@ -1,5 +1,5 @@
-//! A phone with Android's generic kernel, from its recorded tree: it reports no process events, and launches are noticed by
-//! the cpuset that applications in the foreground are moved into.
+//! A phone with Android's generic kernel, from its recorded tree: the kernel reports no process events, and the daemon detects
+//! launches by the cpuset that Android moves foreground applications into.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ const TREE: &str = "03-android-gki-phone";
 const TOP_APP: &str = "dev/cpuset/top-app/cgroup.procs";
 const LIMIT: &str = "sys/devices/system/cpu/cpufreq/policy0/schedutil/rate_limit_us";
 
-/// An application of `device`: a process that exists here as well, so that its end is not noticed before it has begun.
+/// An application of `device`: a process that exists on this machine too, so that its exit is not reported before its launch.
 struct Application(Running);
 
 impl Application {
@@ -26,7 +26,7 @@ impl Application {
         Self(Running(child))
     }
 
-    /// Android moves its thread group beside who is there.
+    /// Android appends its thread group to the cpuset.
     fn comes_to_the_foreground(&self, device: &Device) {
         let mut members = fs::OpenOptions::new().append(true).open(device.path(TOP_APP)).unwrap();
         writeln!(members, "{}", self.0.id()).unwrap();
@@ -35,7 +35,7 @@ impl Application {
 
 // Verifies ANDROID-1.
 #[test]
-fn by_default_a_process_new_in_the_foreground_is_clamped() {
+fn by_default_a_new_foreground_process_is_clamped() {
     let device = Device::of_tree(TREE);
     let daemon = device.daemon();
     let status = daemon.status();
@@ -43,16 +43,16 @@ fn by_default_a_process_new_in_the_foreground_is_clamped() {
     let application = Application::forked_on(&device);
     application.comes_to_the_foreground(&device);
     let pid = application.0.id();
-    eventually("its launch is noticed and helped", || {
+    eventually("its launch is noticed and boosted", || {
         let status = daemon.status();
         let mut decisions = status["decisions"].as_array().unwrap().iter();
-        // Whether this machine's own kernel clamps is not asked here: the decision is on record either way.
+        // Whether this machine's own kernel supports clamps does not matter: the decision is recorded either way.
         decisions.any(|decision| {
             decision["target"]["utilization-clamp-minimum"]["pid"] == pid
                 && decision["reason"].as_str().unwrap().contains("noticed by foreground")
         })
     });
-    assert_eq!(daemon.status()["metrics"]["launches"], 1, "who was in the foreground before is no launch");
+    assert_eq!(daemon.status()["metrics"]["launches"], 1, "an earlier foreground application is no launch");
 }
 
 // Verifies ANDROID-1.
@@ -70,7 +70,7 @@ fn a_lease_begins_and_ends_with_a_launch_in_the_foreground() {
     let activity = status["mechanisms"][0]["activity"]["text"].as_str().unwrap();
     assert!(activity.contains("id.apps.photos (noticed by foreground)"), "{activity}");
     drop(application);
-    // A process of a recorded tree has no descriptor: only process events tell of its end.
+    // A process of a recorded tree has no pidfd: only process events report its exit.
     if daemon.hears_processes() {
         eventually("its end ends the lease", || device.read(LIMIT).trim() == "10000");
     }

@@ -1,4 +1,4 @@
-//! `brisk daemon --record` and `brisk replay`: what a daemon decided is decided again from its recording alone.
+//! `brisk daemon --record` and `brisk replay`: a replay of the recording makes the same decisions as the daemon did.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ enabled = true
 restraint_s = 60
 ";
 
-/// A daemon on `device` does `work` and is told to stop; its recording.
+/// Starts a daemon on `device`, does `work` and stops the daemon; returns its recording.
 fn record(device: &Device, work: impl FnOnce(&mut Daemon<'_>)) -> PathBuf {
     let path = device.path("recording.jsonl");
     let mut daemon = device.daemon_with(&["--record", path.to_str().unwrap()]);
@@ -43,7 +43,7 @@ fn replay_json(path: &Path, arguments: &[&str]) -> (Option<i32>, Value) {
     (output.status.code(), parsed.unwrap_or_else(|_| panic!("no JSON: {error}")))
 }
 
-/// Launches, changes of the foreground, of the configuration and of the device, and a tunable that goes.
+/// Launches, changes of the foreground, of the configuration and of the device, and a tunable that vanishes.
 fn a_busy_minute(device: &Device, daemon: &mut Daemon<'_>) {
     daemon.announce("browser");
     for _ in 0..20 {
@@ -115,7 +115,7 @@ fn another_configuration_shows_what_would_differ() {
 
 // Verifies DAEMON-1.
 #[test]
-fn deadlines_come_in_a_replay_under_another_configuration() {
+fn a_replay_with_another_configuration_has_its_deadlines() {
     let device = Device::with(&format!("{LEASE}deadline_ms = 60000\n"));
     let path = record(&device, |daemon| {
         daemon.announce("browser");
@@ -138,7 +138,7 @@ fn deadlines_come_in_a_replay_under_another_configuration() {
 
 // Verifies DAEMON-1.
 #[test]
-fn each_recorded_device_is_supported_in_the_replay_as_it_was() {
+fn a_replay_supports_each_recorded_device_as_recorded() {
     for entry in fs::read_dir(golden::trees()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if !golden::trees().join(&name).is_dir() || name.starts_with("08") {
@@ -161,7 +161,7 @@ fn each_recorded_device_is_supported_in_the_replay_as_it_was() {
 
 // Verifies DAEMON-1.
 #[test]
-fn what_is_no_whole_recording_is_refused_with_its_line() {
+fn a_damaged_recording_is_refused_with_its_line() {
     let device = Device::with(LEASE);
     let path = record(&device, |daemon| daemon.announce("browser"));
     let text = fs::read_to_string(&path).unwrap();
@@ -203,7 +203,7 @@ fn what_is_no_whole_recording_is_refused_with_its_line() {
 
 // Verifies DAEMON-1.
 #[test]
-fn a_recording_that_was_killed_is_told_so() {
+fn a_recording_of_a_killed_daemon_is_refused() {
     let device = Device::with(LEASE);
     let path = device.path("recording.jsonl");
     let mut daemon = device.daemon_with(&["--record", path.to_str().unwrap()]);

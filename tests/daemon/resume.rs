@@ -1,4 +1,4 @@
-//! An application that is resumed comes to the foreground and starts nothing; a program tells the daemon of it.
+//! An application that is resumed becomes foreground without starting a process; a program reports it to the daemon.
 
 use std::process::Command;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::device::{Daemon, Device, Running, eventually};
 
-/// Ondemand samples rarely here, so launches are helped.
+/// Ondemand has a long sampling period here, so launches are boosted.
 const BOARD: &str = "06-embedded-board";
 const RATE: &str = "sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate";
-/// Nothing that this machine starts meanwhile is called so on the recorded device.
+/// No process that this machine starts meanwhile has such a name on the recorded device.
 const CONFIG: &str = "
 [launch]
 actuators = [\"sampling-rate\"]
@@ -20,7 +20,7 @@ load_below_cpu_percent = 0
 deadline_ms = 1500
 ";
 
-/// A process that lives on this machine and has a name on the device.
+/// A process that runs on this machine and has a name on the device.
 struct Application(Running);
 
 impl Application {
@@ -46,7 +46,7 @@ fn by_default_a_resume_is_boosted_and_a_launch_only_once() {
     let device = Device::of_tree(BOARD);
     device.configure(CONFIG);
     let idle = device.read(RATE);
-    // Before the daemon: it would take their exec for a launch wherever the kernel tells it of processes.
+    // Started before the daemon, which would take their exec for a launch where the kernel reports process events.
     let (mail, browser) = (Application::on(&device, "mail"), Application::on(&device, "browser"));
     let daemon = device.daemon();
     let is_over = || device.read(RATE) == idle && daemon.status()["mechanisms"][0]["activity"].is_null();
@@ -55,16 +55,16 @@ fn by_default_a_resume_is_boosted_and_a_launch_only_once() {
     assert_ne!(device.read(RATE), idle, "{resumed}");
     let activity = resumed["mechanisms"][0]["activity"]["text"].as_str().unwrap();
     assert!(activity.contains("mail (noticed by foreground)"), "{activity}");
-    eventually("the help ends", is_over);
+    eventually("the boost ends", is_over);
 
     daemon.ask(&json!({"version": 1, "request": "launch", "application": "browser", "pid": browser.0.id()}));
     let launched = browser.comes_to_the_foreground(&daemon);
-    assert_eq!(launched["metrics"]["launches"], 2, "what comes to the foreground by its launch is no second one");
+    assert_eq!(launched["metrics"]["launches"], 2, "a foreground change caused by a launch is no second launch");
     let last = launched["decisions"].as_array().unwrap().last().unwrap();
     assert!(last["reason"].as_str().unwrap().contains("noticed by announced"), "{last}");
-    eventually("the help ends", is_over);
+    eventually("the boost ends", is_over);
 
     mail.comes_to_the_foreground(&daemon);
     let back = browser.comes_to_the_foreground(&daemon);
-    assert_eq!(back["metrics"]["launches"], 4, "each resume is one");
+    assert_eq!(back["metrics"]["launches"], 4, "each resume is a launch");
 }

@@ -1,4 +1,4 @@
-//! What is in the foreground where logind tells it.
+//! The foreground as logind reports it.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -10,12 +10,12 @@ use super::device::{Daemon, Device, eventually};
 /// The daemon samples threads and never deprioritises one.
 const CONFIG: &str = "[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n";
 
-/// A process that waits; dropped, it ends.
+/// A waiting process; dropping it ends it.
 struct Waiting(Child);
 
 impl Waiting {
     fn start() -> Self {
-        // It ends with its input, and so with this program.
+        // It ends at the end of its input, and so with this program.
         Self(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
     }
 }
@@ -33,7 +33,7 @@ fn is_in_foreground(daemon: &Daemon<'_>, process: &Waiting) -> bool {
 
 // Verifies DAEMON-2.
 #[test]
-fn the_active_session_is_in_foreground_for_placement() {
+fn placement_treats_the_active_session_as_foreground() {
     let processes = [Waiting::start(), Waiting::start(), Waiting::start()];
     let device = Device::with(CONFIG);
     for (session, process) in processes.iter().take(2).enumerate() {
@@ -49,8 +49,8 @@ fn the_active_session_is_in_foreground_for_placement() {
 
     device.write("run/systemd/other", "ACTIVE=1\n");
     fs::rename(device.path("run/systemd/other"), device.path("run/systemd/seats/seat0")).unwrap();
-    eventually("another one is active", || is_in_foreground(&daemon, &processes[1]));
+    eventually("another session is active", || is_in_foreground(&daemon, &processes[1]));
 
     daemon.ask(&json!({"version": 1, "request": "foreground", "pids": [processes[2].0.id()]}));
-    eventually("a program tells more", || is_in_foreground(&daemon, &processes[2]));
+    eventually("a program reports a process", || is_in_foreground(&daemon, &processes[2]));
 }

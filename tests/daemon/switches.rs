@@ -1,4 +1,4 @@
-//! What a person switches on and off, on a recorded device and beside a running daemon.
+//! `brisk setup`, `enable`, `disable`, `why` and `foreground`, on a recorded device and with a running daemon.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::device::{Device, eventually, exists};
 
 const OWN: &str = "etc/brisk/brisk.toml.d";
-/// Ondemand samples rarely here, so launches are helped.
+/// Ondemand has a long sampling period here, so launches are boosted.
 const BOARD: &str = "06-embedded-board";
 
 struct Said {
@@ -72,7 +72,7 @@ fn setup_shows_asks_and_writes_what_auto_decides() {
 
 // Verifies ON-3.
 #[test]
-fn setup_leaves_a_persons_word_alone() {
+fn setup_keeps_what_the_user_has_switched() {
     let device = Device::of_tree(BOARD);
     assert_eq!(say(&device, &["enable", "placement"]).code, Some(0));
     assert_eq!(say(&device, &["disable", "launch"]).code, Some(0));
@@ -102,7 +102,7 @@ fn a_switch_keeps_other_lines_and_refuses_ineffective_changes() {
     );
     device.write(&format!("{OWN}/zz.toml"), "[launch]\nenabled = true\n");
     let outweighed = say(&device, &["disable", "launch"]);
-    let reason = "/etc/brisk/brisk.toml.d/zz.toml sets launch.enabled as well, and counts more";
+    let reason = "/etc/brisk/brisk.toml.d/zz.toml also sets launch.enabled and takes precedence";
     assert!(outweighed.code == Some(2) && outweighed.error.contains(reason), "{}", outweighed.error);
     device.write(&format!("{OWN}/zz.toml"), "[lunch]\nenabled = true\n");
     for arguments in [&["disable", "launch"][..], &["setup", "--yes"]] {
@@ -127,7 +127,7 @@ fn a_switch_keeps_other_lines_and_refuses_ineffective_changes() {
 
 // Verifies ON-3.
 #[test]
-fn a_phone_keeps_what_a_person_sets_in_its_own_folder() {
+fn on_a_phone_the_users_settings_are_in_their_own_folder() {
     let device = Device::of_tree("03-android-gki-phone");
     assert_eq!(say(&device, &["disable", "launch"]).code, Some(0));
     assert_eq!(device.read("data/misc/brisk-config/brisk.toml.d/switched.toml"), "[launch]\nenabled = false\n");
@@ -137,10 +137,10 @@ fn a_phone_keeps_what_a_person_sets_in_its_own_folder() {
 #[test]
 fn a_running_daemon_follows_a_switch_at_once_and_says_why() {
     let device = Device::of_tree(BOARD);
-    // What else starts on this machine is none of it.
+    // Processes that start on this machine meanwhile do not matter.
     device.configure("[launch]\ntriggers = [\"announced\"]\n");
     let none = say(&device, &["why"]);
-    assert!(none.code == Some(1) && none.out.starts_with("no daemon is running: nothing is done"), "{}", none.out);
+    assert!(none.code == Some(1) && none.out.starts_with("no daemon is running; `brisk daemon`"), "{}", none.out);
     let daemon = device.daemon();
     daemon.announce("browser");
     let why = say(&device, &["why"]);
@@ -154,10 +154,10 @@ fn a_running_daemon_follows_a_switch_at_once_and_says_why() {
         assert!(why.out.contains(part), "{part:?} is missing in {}", why.out);
     }
     let switched = say(&device, &["disable", "launch"]);
-    assert!(switched.code == Some(0) && switched.out.contains("the daemon follows it"), "{}", switched.out);
+    assert!(switched.code == Some(0) && switched.out.contains("the daemon has read it"), "{}", switched.out);
     let answer = json_of(&device, &["why", "--json"]);
     assert!(answer["running"] == true && !is_on(&answer, "launch"), "{answer}");
-    assert_eq!(answer["held"], json!([]), "what it held is restored");
+    assert_eq!(answer["held"], json!([]), "its leases are restored");
     assert_eq!(say(&device, &["enable", "launch"]).code, Some(0));
     assert!(is_on(&json_of(&device, &["why", "--json"]), "launch"));
     assert_eq!(say(&device, &["setup", "--yes"]).code, Some(0));
@@ -166,7 +166,7 @@ fn a_running_daemon_follows_a_switch_at_once_and_says_why() {
 
 // Verifies LOOKUP-6.
 #[test]
-fn lookups_are_switched_as_every_other_mechanism_is() {
+fn lookup_is_switched_like_every_other_mechanism() {
     const MODE: &str = "sys/kernel/binder_cache/binder/mode";
     let device = Device::of_tree("09-binder-cache-board");
     let shown = say(&device, &["setup"]);
@@ -194,19 +194,19 @@ fn lookups_are_switched_as_every_other_mechanism_is() {
     assert_eq!(found["state"], "active", "{found}");
 
     assert_eq!(say(&device, &["disable", "lookup"]).code, Some(0));
-    assert_eq!(device.read(MODE), "off\n", "it is restored");
+    assert_eq!(device.read(MODE), "off\n", "the mode is restored");
     let why = say(&device, &["why"]).out;
     assert!(why.contains("\nlookup         off  ") && why.contains("lookup.enabled is false"), "{why}");
-    // What was written before there was `enabled` still leaves the driver alone.
+    // A configuration from before `enabled` existed still leaves the driver alone.
     device.write(&format!("{OWN}/switched.toml"), "[lookup]\nenabled = true\nmode = \"off\"\n");
     daemon.signal(rustix::process::Signal::HUP);
-    eventually("it says so", || say(&device, &["why"]).out.contains("lookup.mode is off"));
+    eventually("why reports it", || say(&device, &["why"]).out.contains("lookup.mode is off"));
     assert_eq!(device.read(MODE), "off\n");
 }
 
 // Verifies DAEMON-2.
 #[test]
-fn the_foreground_is_told_by_number_by_file_or_as_empty() {
+fn the_foreground_is_set_by_pid_by_pid_file_or_to_none() {
     let device = Device::with("[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n");
     let mut process = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let pid = process.id().to_string();
@@ -237,7 +237,7 @@ fn the_foreground_is_told_by_number_by_file_or_as_empty() {
     eventually("nothing is in the foreground", || front() == json!([]));
     device.write("run/kiosk.pid", &format!("{pid}\n"));
     assert_eq!(say(&device, &["foreground", "--pid-file", &file("run/kiosk.pid")]).code, Some(0));
-    eventually("it is there again", || front() == json!([process.id()]));
+    eventually("it is in the foreground again", || front() == json!([process.id()]));
     drop(process.stdin.take());
     process.wait().unwrap();
 }

@@ -1,13 +1,13 @@
-//! The model of NAND flash in a guest: what it keeps, and the memory that it takes.
+//! The model of NAND flash in a guest: the data that it keeps, and the memory that it uses.
 
 use brisk::lab::{LabError, RunOutcome, Scenario};
 
 use super::{results, run, static_brisk};
 
-/// Where the memory begins that the guest's kernel leaves alone.
+/// The start of the memory that the guest's kernel does not use.
 const BASE_MIB: i64 = 512;
 
-/// The guest of the memory experiments with the kernel of `kernel`, and only the flash: `sizes_mib` from `base_mib` on.
+/// The guest of the memory experiments with the kernel of `kernel`, and only the flash: `sizes_mib`, from `base_mib` on.
 fn run_with_flash(
     kernel: &str,
     base_mib: i64,
@@ -28,7 +28,7 @@ fn run_with_flash(
     Some((outcome, said))
 }
 
-/// Keeps what is written, holds the memory that it names while it is loaded, and nothing afterwards.
+/// The model keeps what is written, holds its memory while it is loaded, and releases it when it is unloaded.
 fn memory_is_held_while_it_is_used(kernel: &str) {
     let script = "\
         grep flash_model /proc/iomem | sed 's/^ *//'
@@ -40,7 +40,7 @@ fn memory_is_held_while_it_is_used(kernel: &str) {
         cat /sys/module/flash_model/parameters/pages_written
         rmmod flash_model && grep -c flash_model /proc/iomem";
     let Some((outcome, said)) = run_with_flash(kernel, BASE_MIB, &[16, 32], script) else { return };
-    // grep finds nothing in the end.
+    // grep finds nothing at the end.
     assert_eq!(outcome.unwrap().status, 1, "{said:#?}");
     let [first, second, read, written, block, rotational, sectors, pages, left] = &said[..] else {
         panic!("{said:#?}");
@@ -52,9 +52,9 @@ fn memory_is_held_while_it_is_used(kernel: &str) {
     assert_eq!(left, "0");
 }
 
-/// Refused where the kernel has its memory, and where a part of what is asked for is another's; nothing is held then.
+/// The model is refused where the kernel has its memory, and where part of the range is in use; it then holds nothing.
 fn memory_in_use_is_refused(kernel: &str) {
-    // The kernel's own; then from the end of what is left alone into what is no memory.
+    // First the kernel's own memory; then from the end of the unused memory into a range without memory.
     for (base_mib, sizes_mib) in [(64, &[16][..]), (BASE_MIB, &[64, 2048])] {
         let Some((outcome, said)) = run_with_flash(kernel, base_mib, sizes_mib, "true") else { return };
         match outcome {

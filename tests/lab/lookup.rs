@@ -7,7 +7,7 @@ use super::{job, results, run, static_brisk};
 
 // Verifies LOOKUP-7, LOOKUP-8.
 #[test]
-fn a_hundred_services_register_and_are_looked_up_by_binder() {
+fn a_hundred_services_register_and_are_found_by_binder() {
     let Some(binary) = static_brisk() else { return };
     let bench = ["brisk", "lookup", "bench", "--manager", "own", "--services", "100", "--lookups", "400", "--json"];
     for format in ["android-5", "android-16"] {
@@ -16,12 +16,12 @@ fn a_hundred_services_register_and_are_looked_up_by_binder() {
         assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
         let report: serde_json::Value = serde_json::from_str(&results(&lines).join("\n")).unwrap();
         assert_eq!((&report["services"], &report["lookups"]), (&100.into(), &400.into()), "{report}");
-        // The emulator counts, so that a lookup takes about as long every time.
+        // Time is counted in instructions, so every lookup takes about as long.
         assert_eq!(report["unit"], "instructions", "{report}");
         let [p50, p99] = ["p50", "p99"].map(|name| report["call"][name].as_f64().unwrap());
         assert!(p50 > 10_000.0 && p99 < p50 * 1.2, "{report}");
         assert!(report["floors"]["empty_call"].as_f64().unwrap() < 2_000.0, "{report}");
-        // The steps are those of the very lookups: together they take what one takes.
+        // The steps are measured in the same lookups: their sum is the duration of a lookup.
         let step = |name: &str| report["steps"][name]["p50"].as_f64().unwrap_or_else(|| panic!("{name}: {report}"));
         let sum: f64 = ["entry", "switch", "search", "reply"].into_iter().map(step).sum();
         assert!((sum / p50 - 1.0).abs() < 0.03, "{sum} of {p50}: {report}");
@@ -30,18 +30,18 @@ fn a_hundred_services_register_and_are_looked_up_by_binder() {
 
 // Verifies LOOKUP-8.
 #[test]
-fn lookups_of_others_are_recorded_by_process() {
+fn lookups_of_other_processes_are_recorded_by_process() {
     let Some(binary) = static_brisk() else { return };
     let script = "brisk lookup bench --manager own --lookups 100000 >/dev/null & sleep 2; \
                   brisk lookup record --seconds 1 --json";
     let mut job = job(binary, "binder-stock-6.1", &["sh", "-c", script]);
     job.busybox = true;
-    // A second of few instructions: this is not about time.
+    // A second with fewer instructions: the duration does not matter here.
     job.scenario.machine.icount_shift = Some(3);
     let (outcome, lines) = run(&job);
     assert_eq!(outcome.unwrap().status, 0, "{lines:?}");
     let report: serde_json::Value = serde_json::from_str(&results(&lines).join("\n")).unwrap();
-    // A lookup is some 33 thousand instructions of 8 ns.
+    // A lookup is about 33 thousand instructions of 8 ns.
     assert!(report["lookups"].as_u64().unwrap() > 1_000, "{report}");
     assert_eq!(
         (&report["source"], &report["rows"][0]["what"]),
@@ -71,7 +71,7 @@ fn lookups_are_recorded_one_by_one_and_replayed() {
     assert_eq!(recorded["source"], "probe", "{recorded}");
     let lookups = recorded["lookups"].as_u64().unwrap();
     assert!(lookups > 500, "{recorded}");
-    // Popular services first, as the bench draws them.
+    // Popular services are most frequent, as the bench draws them.
     let share = recorded["top_quarter_share"].as_f64().unwrap();
     assert!((0.6..0.95).contains(&share), "{recorded}");
     assert_eq!(recorded["rows"].as_array().unwrap().len(), 40, "every service was seen: {recorded}");
@@ -83,11 +83,11 @@ fn lookups_are_recorded_one_by_one_and_replayed() {
         let expected = if arm["entries"] == 128 { 0.9..1.0 } else { 0.4..0.9 };
         assert!(expected.contains(&ratio), "{arm}");
     }
-    // Neither the probe nor its instance is left.
+    // Neither the probe nor its trace instance is left.
     assert_eq!(values.collect::<Vec<_>>(), [0, 0]);
 }
 
-/// What random programs saw in a guest of `scenario`, a line each, and which share of their lookups its cache answered.
+/// The output of random programs in a guest of `scenario`, a line each, and the share of lookups that its cache answered.
 fn programs(binary: &Path, scenario: &str, cache: &[&str], count: &str, steps: &str) -> (Vec<String>, u64) {
     let command = ["brisk", "lab", "binder-programs", "--programs", count, "--steps", steps];
     let mut job = job(binary, scenario, &[&command[..], cache].concat());
@@ -100,13 +100,13 @@ fn programs(binary: &Path, scenario: &str, cache: &[&str], count: &str, steps: &
     (said, share.unwrap_or_else(|| panic!("the last line says how many lookups the cache answered: {last}")))
 }
 
-/// Random programs register, look up, call, watch and close as several users in two contexts; managers are replaced.
-/// Everything that they see with our driver must be what they see with the stock one, whatever its cache does.
+/// Random programs register, look up, call, watch and close as several users in two contexts; context managers are replaced.
+/// Their output with our driver must equal that with the stock driver in each mode of the cache.
 fn two_drivers_do_the_same(count: &str, steps: &str) {
     let Some(binary) = static_brisk() else { return };
     let (stock, _) = programs(binary, "binder-stock-6.1", &[], count, steps);
     assert_eq!(stock.len().to_string(), count);
-    // A fuzzer whose lookups are rarely answered by the cache tests little.
+    // A fuzzer whose lookups the cache rarely answers tests little.
     for (cache, least) in [
         (&["--mode", "off"][..], 0),
         (&["--mode", "transparent"], 20),
@@ -114,7 +114,7 @@ fn two_drivers_do_the_same(count: &str, steps: &str) {
         (&["--mode", "transparent", "--policy", "paper"], 20),
     ] {
         let (ours, share) = programs(binary, "binder-6.1", cache, count, steps);
-        // `brisk lab binder-programs --seed N --transcript` shows what the program N saw.
+        // `brisk lab binder-programs --seed N --transcript` prints what program N saw.
         assert_eq!(ours, stock, "{cache:?}");
         println!("{cache:?}: the cache answered {share} % of the lookups");
         assert!(share >= least && (least > 0 || share == 0), "{cache:?} answered {share} % of the lookups");
@@ -134,7 +134,7 @@ fn two_drivers_do_the_same_to_many_random_programs() {
     two_drivers_do_the_same("60", "300");
 }
 
-/// Sets the driver's cache by a daemon that is then killed; prints mode, policy, size and the bytes of the profile each time.
+/// Lets a daemon configure the driver's cache and kills it; prints mode, policy, size and the bytes of the profile each time.
 const CACHE_SCRIPT: &str = r#"
 cd /sys/kernel/binder_cache/binder || exit 1
 shown() { echo "$1 $(cat mode) $(cat policy) $(cat capacity) $(cat profile | wc -c)"; }

@@ -39,7 +39,7 @@ fn job(binary: &Path, scenario: &str, command: &[&str]) -> Job {
     job
 }
 
-/// A job whose CPUs take turns, where no race of two CPUs is tested: see [`Mode::Parallel`] for what QEMU may do otherwise.
+/// A job whose CPUs run in turn, where no race of two CPUs is tested: see [`Mode::Parallel`] for what QEMU may do otherwise.
 fn job_in_turn(binary: &Path, scenario: &str, command: &[&str]) -> Job {
     let mut job = job(binary, scenario, command);
     if job.scenario.machine.mode == Mode::Parallel {
@@ -136,9 +136,9 @@ fn a_panic_is_noticed_at_once() {
 
 // Verifies LAB-1.
 #[test]
-fn a_time_out_tells_the_last_lines() {
+fn a_time_out_reports_the_last_lines() {
     let Some(binary) = static_brisk() else { return };
-    // On a busy host a boot takes much longer than on a quiet one.
+    // On a busy host a boot takes much longer than on an idle one.
     let boot = run(&shell_job(binary, "true")).0.unwrap().wall;
     let mut job = shell_job(binary, "echo last words; while :; do :; done");
     job.timeout = boot * 2 + Duration::from_secs(5);
@@ -152,7 +152,7 @@ fn a_time_out_tells_the_last_lines() {
 
 // Verifies LAB-1.
 #[test]
-fn a_kernel_that_hangs_is_told_from_a_command_that_does() {
+fn a_hanging_kernel_is_distinguished_from_a_hanging_command() {
     let Some(binary) = static_brisk() else { return };
     let mut job = shell_job(binary, "true");
     // Its CPUs do not run.
@@ -185,7 +185,7 @@ fn a_module_that_does_not_load_fails_the_lab_with_its_name() {
 fn a_device_without_frequency_effect_fails_the_self_check() {
     let Some(binary) = static_brisk() else { return };
     let mut job = job(binary, "debian-6.1", &["brisk", "lab", "list"]);
-    // Much more than an interrupt costs is taken off each stall, so that the lowest frequency slows too little.
+    // Each stall is reduced by much more than an interrupt's cost, so that the lowest frequency slows too little.
     let module = job.scenario.modules.last_mut().unwrap();
     module.parameters.insert("overhead_ns".into(), toml::Value::Integer(50_000));
     match run(&job).0.unwrap_err() {
@@ -226,7 +226,7 @@ fn children_of(parent: u32) -> Vec<u32> {
 fn a_killed_brisk_leaves_no_emulator() {
     let Some(binary) = static_brisk() else { return };
     for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM, rustix::process::Signal::INT] {
-        // A shell that started the tests in the background lets them ignore SIGINT, and ignoring is inherited.
+        // A shell that started the tests in the background lets them ignore SIGINT, and that is inherited.
         let mut brisk = Command::new("env")
             .arg("--default-signal=INT")
             .arg(binary)
@@ -259,7 +259,7 @@ fn a_shell_has_the_console_as_its_terminal() {
     let (mut keys, mut screen) = (brisk.stdin.take().unwrap(), brisk.stdout.take().unwrap());
     let mut seen = String::new();
     let mut buffer = [0; 256];
-    // What is typed before the prompt is there would be lost.
+    // Input before the prompt would be lost.
     while !seen.contains("/ # ") {
         let count = screen.read(&mut buffer).unwrap();
         assert_ne!(count, 0, "no prompt: {seen}");

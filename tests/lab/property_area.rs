@@ -1,7 +1,7 @@
-//! A file of Android's system properties as its init writes it (bionic's `prop_area`): a trie of the names' parts, whose
+//! A file of Android's system properties as its init writes it (bionic's `prop_area`): a trie of the parts of names, whose
 //! siblings are binary trees.
 
-/// An area is so large, and for the most part empty.
+/// The size of an area, most of which is empty.
 const AREA_BYTES: usize = 128 * 1024;
 const HEADER_BYTES: usize = 128;
 const VALUE_BYTES: usize = 92;
@@ -12,23 +12,23 @@ const LEFT: usize = 8;
 const RIGHT: usize = 12;
 const CHILDREN: usize = 16;
 
-/// Such an area; offsets are of what comes after its header.
+/// An area; offsets are relative to the end of its header.
 pub struct PropertyArea {
     data: Vec<u8>,
     serial: u32,
 }
 
 impl PropertyArea {
-    /// With the root of the trie alone, and the room in which a value is kept while it is changed.
+    /// Contains only the root of the trie, and the space that keeps a value while it is changed.
     pub fn new() -> Self {
         Self { data: vec![0; NODE_BYTES + VALUE_BYTES], serial: 0 }
     }
 
-    /// Adds a property that is not there. Returns where its value is in the file.
+    /// Adds a new property. Returns the offset of its value in the file.
     pub fn add(&mut self, name: &str, value: &str) -> usize {
         assert!(value.len() < VALUE_BYTES);
         let node = name.split('.').fold(0, |parent, part| self.child(parent, part));
-        assert_eq!(self.word(node + PROPERTY), 0, "{name} is there");
+        assert_eq!(self.word(node + PROPERTY), 0, "{name} exists already");
         let property = self.allocate(4 + VALUE_BYTES + name.len() + 1);
         self.set_word(property, (value.len() as u32) << 24);
         self.data[property + 4..][..value.len()].copy_from_slice(value.as_bytes());
@@ -50,7 +50,7 @@ impl PropertyArea {
         bytes
     }
 
-    /// The node of `part` below `parent`, which is made where it is missing. Shorter names come first.
+    /// The node of `part` below `parent`, which is created if it is missing. Shorter names sort first.
     fn child(&mut self, parent: usize, part: &str) -> usize {
         let mut link = parent + CHILDREN;
         loop {

@@ -1,4 +1,4 @@
-//! `brisk prove --here`: a device measures itself and gets everything back, whichever process is killed.
+//! `brisk prove --here`: a device measures itself and is fully restored, whichever process is killed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{assert_code, counted, launches, result};
 use crate::static_brisk::static_brisk;
 
-/// What `--here` may do on a device whose governor is its own.
+/// An experiment for `--here` that keeps the device's own governor.
 const HERE: &str = r#"
 name = "mini-here"
 title = "A device by itself"
@@ -50,8 +50,8 @@ arm = "brisk"
 required = ">= 10"
 "#;
 
-/// Runs the experiment on the guest itself and prints its JSON; ends with 9 when a file of cpufreq holds something else
-/// than before, and else with the exit status of `brisk prove`.
+/// Runs the experiment on the guest itself and prints its JSON; exits with 9 when a file of cpufreq has changed, and
+/// otherwise with the exit status of `brisk prove`.
 const PROVE_HERE: &str = r#"
 snapshot() { cd /sys/devices/system/cpu/cpufreq/policy0 && cat scaling_governor scaling_min_freq scaling_max_freq ../ondemand/*; }
 before=$(snapshot)
@@ -120,7 +120,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn an_experiment_on_a_device_gives_everything_back() {
+fn an_experiment_on_a_device_restores_everything() {
     let device = device();
     let before = tunables(device.path());
     assert_code(&here(device.path(), 2).output().unwrap(), 0);
@@ -131,7 +131,7 @@ fn an_experiment_on_a_device_gives_everything_back() {
 }
 
 #[test]
-fn an_interrupted_experiment_restores_and_says_how_to_resume() {
+fn an_interrupted_experiment_restores_and_prints_how_to_resume() {
     let device = device();
     let before = tunables(device.path());
     let child = here(device.path(), 100).spawn().unwrap();
@@ -140,16 +140,16 @@ fn an_interrupted_experiment_restores_and_says_how_to_resume() {
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 2);
     assert!(
-        String::from_utf8_lossy(&output.stderr).contains("the same command goes on with it: brisk prove"),
+        String::from_utf8_lossy(&output.stderr).contains("the same command resumes the run: brisk prove"),
         "{output:?}"
     );
     assert_eq!(tunables(device.path()), before);
 }
 
-/// A run that is killed goes on by itself, and one that something else has changed for begins again.
+/// A killed run resumes automatically; a run with another number of replicates starts from the beginning.
 // Verifies PROVE-2.
 #[test]
-fn a_killed_run_goes_on_without_being_asked() {
+fn a_killed_run_resumes_automatically() {
     let device = device();
     let before = tunables(device.path());
     let mut child = here(device.path(), 6).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -171,13 +171,13 @@ fn a_killed_run_goes_on_without_being_asked() {
     let found = result(&device.path().join("results"));
     assert_eq!((launches(&found, "stock").len(), launches(&found, "fast").len()), (6, 6));
 
-    // What is whole is measured again; another number of replicates is another experiment.
+    // Complete results are measured again; a different number of replicates is a different experiment.
     let output = here(device.path(), 2).output().unwrap();
     assert_code(&output, 0);
     assert!(!String::from_utf8_lossy(&output.stderr).contains("taken over"), "{output:?}");
 }
 
-/// Whether a runner works on the device below `folder`.
+/// Whether a runner uses the device below `folder`.
 fn has_runner(folder: &Path) -> bool {
     let folder = folder.to_string_lossy().into_owned();
     let processes =
@@ -185,7 +185,7 @@ fn has_runner(folder: &Path) -> bool {
     processes.map(said).any(|line| line.contains(&folder) && line.contains("\0replicate\0"))
 }
 
-/// What was measured, in the order of the record.
+/// The samples, in the order of the record.
 fn samples_of(folder: &Path) -> Vec<f64> {
     let (lines, _) = store::parse(&std::fs::read_to_string(folder.join("replicates.jsonl")).unwrap());
     let samples = lines.into_iter().filter_map(|line| match line {
@@ -195,10 +195,10 @@ fn samples_of(folder: &Path) -> Vec<f64> {
     samples.collect()
 }
 
-/// One experiment's device cannot be set as it asks; the other's result is there, and the exit status tells.
+/// One experiment's device cannot be set up as specified; the other's result exists, and the exit status reports the failure.
 // Verifies PROVE-3.
 #[test]
-fn an_experiment_that_its_device_cannot_run_costs_only_itself() {
+fn an_experiment_that_cannot_run_does_not_stop_the_others() {
     let device = device();
     let mut command = here(device.path(), 2);
     let text = std::fs::read_to_string(device.path().join("recorded.toml")).unwrap();
@@ -217,7 +217,7 @@ fn an_experiment_that_its_device_cannot_run_costs_only_itself() {
     assert!(said.contains("impossible failed:") && said.contains("the same command goes on"), "{said}");
 }
 
-/// A gain that no run measures to a billionth is never as precise as the claim asks.
+/// No run measures a gain to a billionth, so the claim never reaches the required precision.
 // Verifies PROVE-3.
 #[test]
 fn an_inconclusive_claim_is_listed_and_fails_with_strict() {
@@ -237,7 +237,7 @@ fn an_inconclusive_claim_is_listed_and_fails_with_strict() {
     assert_code(&command(true), 1);
 }
 
-/// On a terminal that script(1) makes, with and without NO_COLOR, and into a pipe.
+/// On a terminal that script(1) creates, with and without NO_COLOR, and into a pipe.
 // Verifies PROVE-4.
 #[test]
 fn a_run_prints_one_screen_and_colours_only_for_a_terminal() {
@@ -302,9 +302,9 @@ fn a_killed_experiment_ends_its_runner_and_their_daemon() {
         let victim = if killed == "the experiment" { child.id() } else { family[0] };
         signal(victim, Signal::KILL);
         child.wait().unwrap();
-        // An ended process has no command line, reaped or not.
+        // An exited process has no command line, reaped or not.
         wait_until("their end", || family.iter().all(|pid| said(*pid).is_empty()));
-        wait_until("what it was", || tunables(device.path()) == before);
+        wait_until("the original values", || tunables(device.path()) == before);
     }
 }
 
@@ -314,7 +314,7 @@ fn said(pid: u32) -> String {
 
 // Verifies UNDO-4.
 #[test]
-fn restore_reverts_what_a_runner_killed_with_its_guardian_left() {
+fn restore_reverts_a_runner_killed_with_its_guardian() {
     let device = device();
     let before = tunables(device.path());
     let mut child = here(device.path(), 100).spawn().unwrap();
@@ -326,14 +326,14 @@ fn restore_reverts_what_a_runner_killed_with_its_guardian_left() {
         signal(pid, Signal::KILL);
     }
     assert_eq!(child.wait().unwrap().code(), Some(2));
-    assert_ne!(tunables(device.path()), before, "no process is left that could have restored it");
+    assert_ne!(tunables(device.path()), before, "no process is left that could restore it");
     let restore =
         Command::new(env!("CARGO_BIN_EXE_brisk")).arg("--root").arg(device.path()).arg("restore").output().unwrap();
     assert_code(&restore, 0);
     assert_eq!(tunables(device.path()), before);
 }
 
-/// The children of all of its threads.
+/// The children of all threads of `pid`.
 fn children(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let lists = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap());
@@ -360,7 +360,7 @@ fn a_device_without_frequency_scaling_is_refused_with_advice() {
 
 // Verifies PROVE-3.
 #[test]
-fn a_device_measures_itself_and_gets_everything_back() {
+fn a_device_measures_itself_and_everything_is_restored() {
     let Some(binary) = static_brisk() else { return };
     let mut job = Job::new(Scenario::load("debian-6.1").unwrap(), ["sh", "-c", PROVE_HERE]);
     job = job.with_file("/job/mini-here.toml", HERE);
@@ -388,14 +388,14 @@ fn memory_is_read_here_and_no_process_is_killed() {
     let output = command.output().unwrap();
     assert_code(&output, 0);
     let table = String::from_utf8_lossy(&output.stdout);
-    assert!(table.contains("the headroom is"), "the device's own figures are told at once: {table}");
+    assert!(table.contains("the headroom is"), "the device's own figures are printed first: {table}");
     let found = result(results.path());
     assert_eq!((found.name.as_str(), found.mode, found.arms.len()), ("memory-here", Timekeeping::Native, 2));
     assert!(found.arms.iter().all(|arm| arm.samples.len() == 10 && arm.samples.iter().all(|&us| us > 0.0)));
     assert!(found.notes.iter().any(|note| note.contains("processes hold memory")), "{:?}", found.notes);
 }
 
-/// A build in the foreground, with music beside it and alone; nothing of the device is set.
+/// A build in the foreground, with music beside it and alone; no setting of the device is changed.
 const COMBINATIONS: &str = r#"{
   "experiment": "mini", "scenario": null, "guarded": false,
   "arms": [
@@ -415,7 +415,7 @@ const COMBINATIONS: &str = r#"{
 
 // Verifies PROVE-2.
 #[test]
-fn combinations_are_played_and_told() {
+fn combinations_are_run_and_reported() {
     let device = tempfile::tempdir().unwrap();
     std::fs::create_dir(device.path().join("proc")).unwrap();
     std::fs::write(device.path().join("proc/cpuinfo"), "model name\t: a processor\n").unwrap();

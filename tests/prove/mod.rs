@@ -11,7 +11,7 @@ use brisk::report::proof::{ExperimentResult, FailureOf, Proof, Verdict};
 
 use crate::static_brisk::static_brisk;
 
-/// Two arms, one point, three blocks; the claim is sure to be shown.
+/// Two arms, one point, three blocks; its claim always holds.
 const EXPERIMENT: &str = r#"
 name = "mini"
 title = "Full speed against a slow governor"
@@ -47,7 +47,7 @@ arm = "fast"
 required = ">= 20"
 "#;
 
-/// Two drivers, each in a guest of its own, and the cache in one of them.
+/// Two drivers, each in its own guest, and the cache in one of them.
 const LOOKUPS: &str = r#"
 name = "mini"
 title = "Lookups"
@@ -69,7 +69,7 @@ title = "cached"
 lookup = { manager = "own", format = "android-5", cache = { mode = "transparent" } }
 [[arm]]
 name = "wrong"
-title = "a mode that waits for a manager that takes part, and none does"
+title = "a mode that needs a cooperating manager, and there is none"
 lookup = { manager = "own", format = "android-5", cache = { mode = "cooperative" } }
 [[claim]]
 id = "lookup.mini"
@@ -87,7 +87,7 @@ fn prove(folder: &Path, text: &str, arguments: &[&str]) -> Output {
     proving(folder).arg(&file).args(arguments).output().unwrap()
 }
 
-/// `brisk prove` with its results in `folder`, still without an experiment.
+/// `brisk prove` with its results in `folder`, without an experiment yet.
 fn proving(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
     command.arg("prove").arg("--output").arg(folder);
@@ -97,7 +97,7 @@ fn proving(folder: &Path) -> Command {
     command
 }
 
-/// Proves the experiments of several files, whose texts are written where they are given.
+/// Proves the experiments of several files; a given text is written to its path first.
 fn prove_all(folder: &Path, files: &[(&Path, Option<&str>)]) -> Output {
     let mut command = proving(folder);
     for (file, text) in files {
@@ -138,7 +138,7 @@ fn an_experiment_is_shown_repeats_and_resumes() {
     let report = std::fs::read_to_string(first.path().join("report.html")).unwrap();
     assert!(report.contains("Full speed against a slow governor"));
 
-    // The same seed on another boot: the same times, within the 0.5 % that deterministic mode promises.
+    // The same seed on another boot gives the same times, within the 0.5 % that deterministic mode promises.
     let output = prove(second.path(), EXPERIMENT, &["--seed", "5", "--json"]);
     assert_code(&output, 0);
     let proof: Proof = serde_json::from_slice(&output.stdout).expect("--json prints one object");
@@ -148,9 +148,9 @@ fn an_experiment_is_shown_repeats_and_resumes() {
         assert!((one / two - 1.0).abs() <= 0.005, "{one} ms and then {two} ms");
     }
 
-    // A run that was cut off after three replicates goes on with the others and keeps what it has.
+    // A run that was interrupted after three replicates resumes with the remaining ones and keeps its results.
     let [partial, archived] = ["partial/mini-quick", "samples/mini-quick"].map(|folder| second.path().join(folder));
-    assert!(!partial.exists(), "what is whole is not gone on with");
+    assert!(!partial.exists(), "a complete run leaves no partial results");
     std::fs::rename(&archived, &partial).unwrap();
     let lines_file = partial.join("replicates.jsonl");
     let (lines, _) = store::parse(&std::fs::read_to_string(&lines_file).unwrap());
@@ -169,7 +169,7 @@ fn an_experiment_is_shown_repeats_and_resumes() {
     assert_eq!(counted(&archived, 6), [0, 1, 2, 3, 4, 5], "nothing is measured twice");
 }
 
-/// The replicates below `end` on record in a run's folder, sorted: those that are no warm-ups.
+/// The replicates below `end` on record in a run's folder, sorted, without warm-ups.
 fn counted(folder: &Path, end: u32) -> Vec<u32> {
     let (lines, _) = store::parse(&std::fs::read_to_string(folder.join("replicates.jsonl")).unwrap_or_default());
     let numbers = lines.into_iter().filter_map(|line| match line {
@@ -181,10 +181,10 @@ fn counted(folder: &Path, end: u32) -> Vec<u32> {
     numbers
 }
 
-/// The first experiment's kernel cannot be had, the second one's can.
+/// The first experiment's kernel is not available, the second one's is.
 // Verifies PROVE-3.
 #[test]
-fn an_experiment_that_cannot_be_prepared_costs_only_itself() {
+fn a_failed_preparation_does_not_stop_other_experiments() {
     if static_brisk().is_none() {
         return;
     }
@@ -209,7 +209,7 @@ fn an_experiment_that_cannot_be_prepared_costs_only_itself() {
     assert!(page.contains("1 experiment failed") && page.contains("linux-image-none"), "the report says so");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("unprepared failed: cannot get the package linux-image-none"), "{said}");
-    // The same command tries the first one again, and measures nothing of the second one.
+    // The same command retries the first one, and measures nothing again for the second one.
     assert_eq!(counted(&folder.path().join("partial/mini-quick"), 6), [0, 1, 2, 3, 4, 5]);
     let output = prove_all(folder.path(), &[(&unprepared, None), (&folder.path().join("mini.toml"), None)]);
     assert_code(&output, 69);
@@ -250,7 +250,7 @@ fn lookups_of_two_drivers_compare_and_an_idle_cache_is_refused() {
     let [(stock, slow), (cached, fast)] = &medians("lookup")[..] else { panic!("{result:?}") };
     assert_eq!((stock.as_str(), cached.as_str()), ("stock", "cached"));
     assert!(*slow > 20_000.0 && *fast < 8_000.0, "{slow} {fast}");
-    // A cache that is on and answers nothing would look like a slow one.
+    // A cache that is on and answers nothing would be measured as a slow one.
     let [rejection] = &result.rejections[..] else { panic!("{:?}", result.rejections) };
     assert_eq!((rejection.arm.as_str(), rejection.count), ("wrong", 2));
     assert!(rejection.reason.contains("answered 0 lookups"), "{}", rejection.reason);
@@ -274,10 +274,10 @@ fn bad_input_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn what_has_no_quick_form_is_not_run_in_it() {
+fn an_experiment_without_a_quick_form_is_not_run_quickly() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
     let output = command.args(["prove", "memory-single", "memory-writeback"]).output().unwrap();
     assert_code(&output, 2);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("in the full form alone (--full): memory-single, memory-writeback"), "{said}");
+    assert!(said.contains("only in the full form (--full): memory-single, memory-writeback"), "{said}");
 }

@@ -1,4 +1,4 @@
-// Each check returns what is wrong, as sentences; an empty list is a pass.
+// Each check returns its faults as sentences; an empty list is a pass.
 (() => {
   const wrong = [];
   const name = (element) => `<${element.localName} class="${element.getAttribute('class') ?? ''}"> ${(element.textContent ?? '').trim().slice(0, 40)}`;
@@ -11,13 +11,13 @@
       if (page.scrollWidth > page.clientWidth) wrong.push(`the page is ${page.scrollWidth} wide in ${page.clientWidth}`);
       for (const element of all('main *').filter(shown)) {
         if (element.closest('.scroll') || element.closest('thead')) continue;
-        if (element.getBoundingClientRect().right > page.clientWidth + 1) wrong.push(`reaches over the edge: ${name(element)}`);
+        if (element.getBoundingClientRect().right > page.clientWidth + 1) wrong.push(`extends beyond the edge: ${name(element)}`);
       }
     },
 
     wordsWhole() {
       const range = document.createRange();
-      // On a narrow page the heads are there for screen readers alone.
+      // On a narrow page the heads are only for screen readers.
       const seen = (cell) => shown(cell) && cell.closest('thead, tbody').clientWidth > 1;
       for (const cell of all('.comparison th, .comparison td').filter(seen)) {
         const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
@@ -43,7 +43,7 @@
           for (const [other, b] of boxes.slice(index + 1)) {
             const across = Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x);
             const down = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);
-            // Boxes hold the font's whole ascent and descent; two units of those may meet where no glyph does.
+            // Boxes include the font's whole ascent and descent; these may overlap by two units where no glyphs do.
             if (across > 0.5 && down > 2) wrong.push(`texts overlap: ${name(text)} and ${name(other)}`);
           }
         });
@@ -53,7 +53,7 @@
     plotsSeen() {
       for (const figure of all('figure')) {
         const plots = all('svg.plot', figure).filter(shown);
-        if (plots.length !== 1) wrong.push(`${plots.length} drawings of one figure are seen`);
+        if (plots.length !== 1) wrong.push(`${plots.length} drawings of one figure are visible`);
         for (const plot of plots) {
           const box = plot.getBoundingClientRect();
           if (box.width < 200 || box.height < 40) wrong.push(`a plot of ${box.width} x ${box.height}`);
@@ -105,7 +105,7 @@
       }
       for (const link of all('a[href]')) {
         const href = link.getAttribute('href');
-        if (!href.startsWith('#') || !document.getElementById(href.slice(1))) wrong.push(`a link leads nowhere: ${href}`);
+        if (!href.startsWith('#') || !document.getElementById(href.slice(1))) wrong.push(`a link has no target: ${href}`);
       }
       all('th:not([scope])').forEach((head) => wrong.push(`no scope: ${name(head)}`));
       for (const plot of all('svg')) {

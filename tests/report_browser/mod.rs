@@ -1,4 +1,4 @@
-//! Opens the report in headless Chromium and checks that nothing errs and that what should be seen is seen.
+//! Opens the report in headless Chromium and checks that there are no errors and that the expected content is visible.
 
 use brisk::report::proof::{ArmResult, Proof};
 use brisk::report::{finding, html, json, summary};
@@ -9,7 +9,7 @@ use crate::devtools::Browser;
 const FIXTURE: &str = include_str!("../fixtures/proof.json");
 const CHECKS: &str = include_str!("checks.js");
 
-/// Widths of a small and a usual telephone, a tablet on either side of the break, and a desktop.
+/// Widths of a small and a common phone, a tablet on either side of the breakpoint, and a desktop.
 const WIDTHS: [u32; 6] = [320, 360, 600, 769, 1024, 1440];
 
 struct Page {
@@ -24,7 +24,7 @@ impl Page {
         Self::of(json::parse(FIXTURE).expect("the fixture is a proof"))
     }
 
-    /// That of `proof`.
+    /// The report of `proof`.
     fn of(proof: Proof) -> Option<Self> {
         let Some(program) = Browser::program() else {
             eprintln!("skipped: no chromium in PATH (apt-get install chromium)");
@@ -67,7 +67,7 @@ impl Page {
 
 // Verifies PROVE-4.
 #[test]
-fn nothing_errs_and_nothing_is_asked_of_the_network() {
+fn the_page_has_no_errors_and_makes_no_requests() {
     let Some(mut page) = Page::open() else { return };
     page.set(1024, "dark", "");
     page.open_details();
@@ -85,7 +85,7 @@ fn nothing_errs_and_nothing_is_asked_of_the_network() {
     for event in &page.browser.events {
         assert!(!errors.iter().any(|error| event["method"] == *error), "{event:#}");
     }
-    // The policy is in force: a picture from elsewhere is refused before any request.
+    // The policy is enforced: an image from elsewhere is refused before any request.
     page.evaluate("new Promise((done) => { const picture = new Image(); picture.onerror = done; picture.src = 'http://127.0.0.1:9/x.png'; })");
     let refused = page.browser.events.iter().any(|event| event.to_string().contains("Content Security Policy"));
     assert!(refused, "the content security policy lets a request pass");
@@ -93,7 +93,7 @@ fn nothing_errs_and_nothing_is_asked_of_the_network() {
 
 // Verifies PROVE-4.
 #[test]
-fn it_fits_every_width_in_both_schemes_and_on_paper() {
+fn it_fits_every_width_in_both_colour_schemes_and_on_paper() {
     let Some(mut page) = Page::open() else { return };
     page.open_details();
     for scheme in ["light", "dark"] {
@@ -136,7 +136,7 @@ fn an_experiment_of_many_metrics_stays_readable() {
 
 // Verifies PROVE-4.
 #[test]
-fn it_says_what_it_should_say() {
+fn the_report_has_the_expected_text() {
     let Some(mut page) = Page::open() else { return };
     page.set(1024, "light", "");
     page.check(&["structure"], "structure");
@@ -167,7 +167,7 @@ fn it_says_what_it_should_say() {
 
 // Verifies PROVE-4.
 #[test]
-fn keyboard_and_screen_reader_find_their_way() {
+fn it_is_usable_with_a_keyboard_and_a_screen_reader() {
     let Some(mut page) = Page::open() else { return };
     page.set(1024, "light", "");
     for kind in ["keyDown", "keyUp"] {
@@ -195,7 +195,7 @@ fn keyboard_and_screen_reader_find_their_way() {
         .map(|experiment| summary::distinct(experiment.arms.iter().map(|arm| arm.metric.as_str())).len())
         .sum();
     let plots = named("image");
-    assert_eq!(plots.len(), metrics, "one drawing of each plot is heard: {plots:?}");
+    assert_eq!(plots.len(), metrics, "one drawing of each plot is in the accessibility tree: {plots:?}");
     assert!(plots.iter().all(|name| !name.is_empty()));
     for role in ["table", "columnheader", "rowheader", "cell", "heading"] {
         assert!(!named(role).is_empty(), "{role}");
@@ -207,7 +207,7 @@ fn keyboard_and_screen_reader_find_their_way() {
 }
 
 #[test]
-fn screenshots_hold_more_than_ground() {
+fn screenshots_are_not_empty() {
     let Some(mut page) = Page::open() else { return };
     let mut shots = Vec::new();
     for (scheme, is_dark) in [("light", false), ("dark", true)] {
@@ -217,7 +217,7 @@ fn screenshots_hold_more_than_ground() {
             shots.push((format!("{width} px, {scheme}"), is_dark, shot["data"].clone()));
         }
     }
-    // A page behind another is not drawn, so the one that looks at the pictures comes last.
+    // A page in the background is not drawn, so the page that evaluates the screenshots opens last.
     let viewer = page.browser.open();
     for (when, is_dark, picture) in shots {
         let seen = page.browser.evaluate(&viewer, &format!("({})({picture})", PIXELS.trim()));
@@ -227,7 +227,7 @@ fn screenshots_hold_more_than_ground() {
     }
 }
 
-/// Counts the colours of a picture and judges its first pixel; the browser decodes PNG so that the test need not.
+/// Counts the colours of an image and reads its first pixel; the browser decodes PNG so that the test need not.
 const PIXELS: &str = "
 async (picture) => {
   const image = new Image();

@@ -1,5 +1,5 @@
-//! The book's source as mdBook wants it: the pages of docs/ at the top, and the documents and files beside them that they link
-//! to in a folder of their own, with links that lead there.
+//! The book's source for mdBook: the pages of docs/ at the top, and the documents and files outside of docs/ that they link to
+//! in a separate folder, with their links adjusted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,19 +7,19 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
-/// Where what is not in docs/ goes.
+/// The folder for files from outside of docs/.
 const OUTSIDE: &str = "repository";
 
-/// Writes it into `target`, from the tree `repository`. Returns how many documents it holds.
+/// Writes the source into `target`, from the tree `repository`. Returns how many documents it holds.
 ///
 /// # Errors
-/// A page that cannot be read or written, or a link that leads nowhere.
+/// A page that cannot be read or written.
 pub fn write(repository: &Path, target: &Path) -> anyhow::Result<usize> {
     if target.exists() {
         fs::remove_dir_all(target).with_context(|| format!("cannot remove {}", target.display()))?;
     }
     let mut pending = files(&repository.join("docs"), Path::new("docs"))?;
-    // By their path in the repository: the title of a document, nothing of another file.
+    // By their path in the repository: the title of a document, `None` for another file.
     let mut done: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     while let Some(path) = pending.pop() {
         if done.contains_key(&path) {
@@ -68,7 +68,7 @@ fn files(folder: &Path, name: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Where the file `path` of the repository is in the book's source.
+/// The path of the repository's file `path` in the book's source.
 fn place(path: &Path) -> PathBuf {
     path.strip_prefix("docs").map_or_else(|_| Path::new(OUTSIDE).join(path), Path::to_owned)
 }
@@ -78,7 +78,7 @@ fn relinked(text: &str, path: &Path, repository: &Path) -> (String, Vec<PathBuf>
     let mut linked = Vec::new();
     let mut parts = Vec::new();
     for (number, part) in text.split("```").enumerate() {
-        // Between fences brackets are code.
+        // Brackets in fenced blocks are code.
         if number % 2 == 1 {
             parts.push(part.to_owned());
             continue;
@@ -103,7 +103,7 @@ fn relinked(text: &str, path: &Path, repository: &Path) -> (String, Vec<PathBuf>
     (parts.join("```"), linked)
 }
 
-/// `path` without `..` and `.`.
+/// `path` with `..` and `.` resolved.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -118,7 +118,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// How the document `from` names the file `to`.
+/// The path of the file `to`, relative to the document `from`.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let folder: Vec<_> = from.parent().map(|it| it.components().collect()).unwrap_or_default();
     let target: Vec<_> = to.components().collect();

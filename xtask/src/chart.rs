@@ -1,4 +1,4 @@
-//! What a chart of a large recording costs, beside pybootchartgui where that is installed.
+//! The cost of drawing a large recording, compared with pybootchartgui where that is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,10 +10,10 @@ use brisk::chart::generate::{self, Shape};
 /// Runs of each program, in pairs whose order alternates.
 const RUNS: usize = 21;
 
-/// The usual program, in PATH.
+/// The program to compare with, in PATH.
 const BASELINE: &str = "pybootchartgui";
 
-/// What one run took.
+/// The cost of one run.
 struct Cost {
     wall: Duration,
     cpu: Duration,
@@ -35,7 +35,7 @@ struct Measured {
     large_png: Vec<Cost>,
     short_svg: Vec<Cost>,
     short_png: Vec<Cost>,
-    /// Of [`BASELINE`], where it is there.
+    /// Of [`BASELINE`], where it is installed.
     baseline: Vec<Cost>,
 }
 
@@ -107,8 +107,8 @@ fn print(measured: &Measured) {
     };
     let times = |costs: &[Cost], of: fn(&Cost) -> Duration| costs.iter().map(|cost| of(cost).as_secs_f64()).collect();
     let peak_mib = |costs: &[Cost]| costs.iter().map(|cost| cost.peak_kib as f64 / 1024.0).collect();
-    let ratios = |dear: &[Cost], cheap: &[Cost], of: fn(&Cost) -> Duration| {
-        dear.iter().zip(cheap).map(|(dear, cheap)| of(dear).as_secs_f64() / of(cheap).as_secs_f64()).collect()
+    let ratios = |slow: &[Cost], fast: &[Cost], of: fn(&Cost) -> Duration| {
+        slow.iter().zip(fast).map(|(slow, fast)| of(slow).as_secs_f64() / of(fast).as_secs_f64()).collect()
     };
     let Measured { large_svg, large_png, short_svg, short_png, baseline } = measured;
     let mut rows = vec![

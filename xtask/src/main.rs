@@ -1,5 +1,5 @@
-//! What the repository makes from the program: man pages and completions from its command tree, the book's source, the bill of
-//! materials, numbers of its daemon and its charts, and the record of what was run when.
+//! Tasks of the repository: man pages and completions from the program's command tree, the book's source, the bill of
+//! materials, benchmarks of its daemon and its charts, and the record of what was run when.
 
 #[cfg(feature = "lab")]
 mod bench;
@@ -21,7 +21,7 @@ use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use settings::{EXAMPLE, Settings};
 
-/// What the repository makes from the program
+/// Tasks of the repository
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -41,7 +41,7 @@ enum Task {
         /// Where to write it
         file: PathBuf,
     },
-    /// Write docs/traceability.md, and enter what was run today
+    /// Write docs/traceability.md, and record today's runs
     Evidence(evidence::Arguments),
     /// Measure the daemon, here and in the lab, with real process events and a device tree on a tmpfs; needs root
     #[cfg(feature = "lab")]
@@ -52,26 +52,26 @@ enum Task {
         #[arg(long)]
         lab: bool,
     },
-    /// Measure the drawing of a large boot, beside pybootchartgui where that is in PATH
+    /// Measure the drawing of a large boot, compared with pybootchartgui where that is in PATH
     #[cfg(feature = "lab")]
     BenchChart {
         /// The binary to measure
         brisk: PathBuf,
     },
-    /// Measure what looking at threads costs, with so many more than this machine has
+    /// Measure the cost of sampling threads, with this many more than the machine has
     #[cfg(feature = "lab")]
     BenchThreads {
-        /// How many
+        /// Number of additional threads
         #[arg(default_values_t = [1_000, 10_000])]
         counts: Vec<u32>,
     },
-    /// Be threads that sleep; a part of `bench-threads`
+    /// Run threads that sleep; a part of `bench-threads`
     #[cfg(feature = "lab")]
     #[command(hide = true)]
     Crowd {
-        /// How many
+        /// Number of threads
         count: u32,
-        /// How many of them wake now and then
+        /// Number of threads that wake periodically
         awake: u32,
     },
     /// The part of `bench` that runs in the lab's guest as well
@@ -138,7 +138,7 @@ fn write_man_pages(folder: &Path) -> anyhow::Result<usize> {
     Ok(commands.len() + 1)
 }
 
-/// A page whose notes are called so, with lists and examples in their own lines, and that names what it does not say.
+/// Names the notes section of a man page, puts lists and examples on their own lines, and adds references.
 fn readable(page: &str) -> String {
     let mut text = String::new();
     let mut has_examples = false;
@@ -156,7 +156,7 @@ fn readable(page: &str) -> String {
     text + if keeps_lines { ".fi\n" } else { "" } + ".SH \"SEE ALSO\"\n\\fBbrisk\\fR(1), \\fBbrisk.toml\\fR(5)\n"
 }
 
-/// Leaves a file alone that holds `text` already.
+/// Writes `text`, unless the file holds it already.
 fn write_if_other(file: &Path, text: &str) -> anyhow::Result<()> {
     if fs::read_to_string(file).is_ok_and(|present| present == text) {
         return Ok(());
@@ -173,7 +173,7 @@ fn write_completions(folder: &Path) -> anyhow::Result<usize> {
     Ok(Shell::value_variants().len())
 }
 
-/// The command tree as a flat list, hidden subcommands left out. clap names each with its parents (`brisk-config-show`).
+/// The command tree as a flat list, without hidden subcommands. clap names each with its parents (`brisk-config-show`).
 fn visible_commands() -> Vec<Command> {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
@@ -236,7 +236,7 @@ mod tests {
                 let Ok(text) = fs::read_to_string(&path) else { continue };
                 for command in commands_of(&text) {
                     commands += 1;
-                    // Names in capitals stand for numbers as well.
+                    // Names in capitals may stand for numbers.
                     let words = command.iter().map(|word| if *word == "PID" { "1" } else { word });
                     if let Err(error) = Cli::try_parse_from(words)
                         && error.use_stderr()

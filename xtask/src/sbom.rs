@@ -1,7 +1,7 @@
 //! The bill of materials of the program that a device carries: CycloneDX 1.6, from what cargo resolves for its targets.
 //!
-//! `cargo tree` is asked and not `cargo metadata`, which unites the features of the whole workspace: what only the laboratory
-//! needs would be listed as well.
+//! It runs `cargo tree`, because `cargo metadata` unites the features of the whole workspace: it would list dependencies that
+//! only the laboratory needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -19,14 +19,14 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Component {
     licence: String,
-    /// The keys of those that it uses.
+    /// The crates that it uses.
     uses: BTreeSet<Key>,
 }
 
 /// A crate's name and version.
 type Key = (String, String);
 
-/// Writes it to `file`.
+/// Writes the bill to `file`.
 pub fn run(file: &Path) -> anyhow::Result<()> {
     let mut components = BTreeMap::new();
     for target in TARGETS {
@@ -53,8 +53,8 @@ fn output(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// What is linked for `target`: a crate a line, with its depth below the program before it. What only runs in the compiler
-/// (build scripts and procedural macros) is none of it.
+/// The crates that are linked for `target`: one per line, after its depth below the program. Crates that only run in the
+/// compiler (build scripts and procedural macros) are excluded.
 fn tree(target: &str) -> anyhow::Result<String> {
     let edges = "normal,no-proc-macro";
     let options = ["--package", "brisk", "--no-default-features", "--target", target, "--edges", edges];
@@ -69,16 +69,16 @@ fn add(components: &mut BTreeMap<Key, Component>, tree: &str) -> anyhow::Result<
         let mut fields = line.splitn(3, '|');
         let mut field = || fields.next().with_context(|| format!("cargo tree printed {line:?}"));
         let (depth, package, licence) = (field()?.parse::<usize>()?, field()?, field()?);
-        // "NAME vVERSION", and its folder where it is no crate of the registry.
+        // "NAME vVERSION", and its folder where it does not come from the registry.
         let mut words = package.split_whitespace();
         let (name, version) = words.next().zip(words.next()).with_context(|| format!("no version: {line:?}"))?;
         let key = (name.to_owned(), version.trim_start_matches('v').to_owned());
-        ensure!(depth <= path.len(), "cargo tree has left out what is above {line:?}");
+        ensure!(depth <= path.len(), "cargo tree omitted the parent of {line:?}");
         path.truncate(depth);
         if let Some(above) = path.last() {
             components.entry(above.clone()).or_default().uses.insert(key.clone());
         }
-        // A slash was allowed for "or" before SPDX's expressions were.
+        // A slash means "or" in crates older than SPDX's expressions.
         components.entry(key.clone()).or_default().licence = licence.replace('/', " OR ");
         path.push(key);
     }
@@ -108,7 +108,7 @@ fn bill(
     let own = (program.clone(), version.to_owned());
     let mut libraries = Vec::new();
     for (key, component) in components.iter().filter(|(key, _)| **key != own) {
-        // The crates of this repository come with the program, from no registry.
+        // The crates of this repository come with the program, not from a registry.
         if key.0.starts_with("brisk-") {
             libraries.push(json!({
                 "type": "library", "bom-ref": reference(key), "name": key.0, "version": key.1,

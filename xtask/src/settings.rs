@@ -1,5 +1,5 @@
-//! The commented configuration as documents: `packaging/brisk.toml` goes in, the man page brisk.toml(5) and a page of the book
-//! come out. A test of the program itself checks that the file has every setting with its default.
+//! Documents from the commented configuration `packaging/brisk.toml`: the man page brisk.toml(5) and a page of the book. A test
+//! of the program itself checks that the file has every setting with its default.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ pub const EXAMPLE: &str = include_str!("../../packaging/brisk.toml");
 /// Longest line of the page.
 const WIDTH: usize = 118;
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Settings {
     /// Its paragraphs before the first section.
@@ -91,12 +91,12 @@ impl Settings {
             }
         }
         text += ".SH \"SEE ALSO\"\n\\fBbrisk\\fR(1), \\fBbrisk\\-config\\fR(1), \\fBbrisk\\-setup\\fR(1)\n";
-        // An empty line is a space of its own in roff.
+        // An empty line would add a vertical space in roff.
         text.lines().filter(|line| !line.is_empty()).fold(String::new(), |text, line| text + line + "\n")
     }
 }
 
-/// Without the asterisks that Markdown takes for emphasis; those in code stay.
+/// Escapes the asterisks that Markdown takes for emphasis; those in code stay.
 fn escaped(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let parts = parts.map(|(place, part)| if place % 2 == 0 { part.replace('*', "\\*") } else { part.to_owned() });
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_no_request_of_roff_by_chance() {
+    fn text_cannot_start_a_request_of_roff() {
         assert_eq!(roff("... and -x's"), "\\&... and \\-x\\*(Aqs");
     }
 
@@ -158,6 +158,6 @@ mod tests {
     #[test]
     fn the_books_page_is_that_of_the_configuration() {
         let page = include_str!("../../docs/configuration.md");
-        assert!(page == Settings::read(EXAMPLE).page(), "docs/configuration.md is old: ./dev docs writes it");
+        assert!(page == Settings::read(EXAMPLE).page(), "docs/configuration.md is out of date: run ./dev docs");
     }
 }

@@ -1,4 +1,4 @@
-//! What looking at threads costs: CPU time of the looks themselves, by thread, at 1 Hz and at 10 Hz.
+//! The cost of sampling threads: CPU time of the samples, per thread, at 1 Hz and at 10 Hz.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -12,13 +12,13 @@ use brisk::sys::sched::threads::{Sensing, Threads, refusal};
 use brisk::sys::{BootTime, Root};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Seconds of each measurement, after the samples that meet all threads: a multiple of the longest time for which a sleeper is
-/// left alone, because only the mean over such times says what looking costs.
+/// Seconds of each measurement, after the samples that discover all threads: a multiple of the longest back-off of a sleeping
+/// thread, because only the mean over whole back-offs is the cost of sampling.
 const SECONDS: u32 = 16;
-/// An awake thread wakes this often.
+/// The period of an awake thread.
 const WAKE_EVERY: Duration = Duration::from_millis(90);
 
-/// Measures with `counts` threads more than the machine has, by each sensor that it has, and prints one table.
+/// Measures with `counts` threads more than the machine has, by each available sensor, and prints one table.
 pub fn run(counts: &[u32]) -> anyhow::Result<()> {
     let sensors: Vec<Sensing> = [Sensing::Schedstat, Sensing::Bpf]
         .into_iter()
@@ -50,10 +50,10 @@ pub fn run(counts: &[u32]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The share of a CPU that looks at a thousand threads take: in the least of all seconds, in their mean, in the most.
+/// The share of a CPU that sampling a thousand threads takes: the minimum, the mean and the maximum of all seconds.
 struct Cost {
     percent: [f64; 3],
-    /// Held by the sensor.
+    /// Held open by the sensor.
     descriptors: usize,
 }
 
@@ -99,7 +99,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Processes of a hundred threads each, of which some are awake; dropped, they end.
+/// Processes of a hundred threads each, of which some are awake; they end when this is dropped.
 struct Crowd(Vec<Child>);
 
 impl Crowd {
@@ -132,7 +132,7 @@ impl Drop for Crowd {
     }
 }
 
-/// Is `count` threads, of which `awake` wake now and then, until standard input ends.
+/// Runs `count` threads, of which `awake` wake periodically, until standard input ends.
 pub fn be_crowd(count: u32, awake: u32) -> anyhow::Result<()> {
     let over = Arc::new(AtomicBool::new(false));
     for number in 1..count {

@@ -1,6 +1,6 @@
 #!/system/bin/sh
-# Started by Magisk and KernelSU late in the boot, as root. Keeps the daemon running; what a killed one left is given
-# back before the next one starts. It gives up when the daemon fails at once, time after time.
+# Started by Magisk and KernelSU late in the boot, as root. Keeps the daemon running, and restores what a killed
+# daemon has left before it starts the next one. Gives up after five failures in a row within 60 s of a start.
 module=${0%/*}
 brisk=$module/system/bin/brisk
 

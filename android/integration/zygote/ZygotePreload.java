@@ -18,15 +18,15 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What {@link ZygoteInit} calls in place of its own loop over the class list. {@code persist.brisk.preload} names the mode
- * ({@code off}, {@code ahead}, {@code plan}) or, where that is empty, {@code ro.zygote.preload}; anything else is {@code off}. What
- * ran, and how long it took, stands in {@code brisk.preloaded.64} or {@code .32} until the device's next boot.
+ * {@link ZygoteInit} calls this instead of its own loop over the class list. {@code persist.brisk.preload} names the mode
+ * ({@code off}, {@code ahead}, {@code plan}) or, if that is empty, {@code ro.zygote.preload}; anything else is {@code off}. The
+ * mode that ran, and its duration, are in {@code brisk.preloaded.64} or {@code .32} until the device's next boot.
  */
 final class ZygotePreload {
     private static final String TAG = "ZygotePreload";
     private static final File LIST = new File("/system/etc/preloaded-classes");
     private static final File PLAN = new File("/system/etc/preload.plan");
-    /** On a partition that is mounted before the zygote starts and outlives a boot. */
+    /** On a partition that is mounted before the zygote starts and persists across boots. */
     private static final String MARKER = "/metadata/brisk/preload";
     private static final long STALL_LIMIT_MS = 30000;
     private static final int UNPRIVILEGED_ID = 9999;
@@ -39,9 +39,9 @@ final class ZygotePreload {
     private ZygotePreload() {}
 
     /**
-     * Preloads the classes, and the resources where the plan says from when on; false when the zygote shall do it in its own
-     * way. The calling thread has dropped root if {@code dropsRoot}; each worker then does so, since in Android's C library
-     * these calls are for one thread.
+     * Preloads the classes, and the resources where the plan has a task for them; false when the zygote must preload in its own
+     * way. The calling thread has dropped root if {@code dropsRoot}; each worker then does so itself, since in Android's C
+     * library these calls affect one thread.
      */
     static boolean classes(final boolean dropsRoot, final Runnable resources) {
         sBeganNanos = System.nanoTime();
@@ -70,7 +70,7 @@ final class ZygotePreload {
             @Override
             public void stalled(String description) {
                 Log.wtf(TAG, description);
-                // init starts the zygote again, and the marker makes that start sequential.
+                // init restarts the zygote, and the marker makes that start sequential.
                 Runtime.getRuntime().halt(1);
             }
         });
@@ -82,7 +82,7 @@ final class ZygotePreload {
                 }
             });
         }
-        // Threads are forbidden from here to the first fork but for those of the preloader, which are gone when it returns.
+        // Until the first fork no threads may run except the preloader's, which have exited when it returns.
         ZygoteHooks.stopZygoteNoThreadCreation();
         try {
             PreloadReport report = preloader.preload(list, PLAN, bootClassPath());
@@ -100,7 +100,7 @@ final class ZygotePreload {
         return sResourcesDone;
     }
 
-    /** Says what ran, once classes and resources are there: a comparison of boots believes the zygote alone. */
+    /** Publishes what ran, after classes and resources: a comparison of boots trusts only the zygote. */
     static void report() {
         String name = "brisk.preloaded." + bits();
         try {

@@ -1,8 +1,7 @@
-//! Sorting a short list in few bytes of program: each use of the standard library's sorts takes some 2.5 KiB of what a device
-//! carries.
+//! Sorts short lists with little code: each use of the standard library's sorts adds some 2.5 KiB to a device's binary.
 
-/// Sorts `items` so that none `is_after` the one behind it; those that are equal keep their order. For lists of up to some
-/// hundreds: it takes time in proportion to the square of their length.
+/// Sorts `items` so that none `is_after` the next one; equal items keep their order. For lists of up to some hundreds: the time
+/// grows with the square of their length.
 pub fn insertion_sort<T>(items: &mut [T], is_after: impl Fn(&T, &T) -> bool) {
     for last in 1..items.len() {
         let mut place = last;

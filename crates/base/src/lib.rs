@@ -1,4 +1,4 @@
-//! What stands on no other crate of brisk's.
+//! Helpers that depend on no other crate of brisk.
 
 pub mod insertion_sort;
 pub mod notes;

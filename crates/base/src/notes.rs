@@ -1,10 +1,10 @@
-//! Notes: progress and hints for a person, on standard error. `--quiet` silences them; errors and warnings are no notes.
+//! Notes: progress and hints for the user, on standard error. `--quiet` silences them; errors and warnings are not notes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static SILENT: AtomicBool = AtomicBool::new(false);
 
-/// No note is printed from now on.
+/// Silences all notes from now on.
 pub fn silence() {
     SILENT.store(true, Ordering::Relaxed);
 }

@@ -14,7 +14,7 @@ impl Random {
         Self { state: std::array::from_fn(|_| split_mix(&mut counter)) }
     }
 
-    /// The generator of one stream of `seed`: streams of different numbers have nothing to do with each other.
+    /// The generator of one stream of `seed`: streams of different numbers are independent.
     pub fn stream(seed: u64, stream: u64) -> Self {
         let mut counter = seed;
         let base = split_mix(&mut counter);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_keeps_all_and_spreads_them() {
+    fn a_shuffle_keeps_all_items_and_favours_no_place() {
         let mut random = Random::new(7);
         let mut seen = [[0u32; 4]; 4];
         for _ in 0..4000 {

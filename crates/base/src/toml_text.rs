@@ -1,7 +1,7 @@
-//! Reading TOML into types, with the place of what is wrong.
+//! Reads TOML into types and reports the position of an error.
 //!
-//! The crate toml parses. Its own deserializer asks each type whether it is a date or wants its place, and so the binary holds
-//! three readers of each type; this one knows no dates, and one reader is enough. A device's binary is 112 KiB smaller by that.
+//! The crate toml parses. Its own deserializer asks each type whether it is a date or wants its position, so the binary holds
+//! three readers of each type. This one has no dates and needs one reader, which makes a device's binary 112 KiB smaller.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-/// What is wrong, and where.
+/// An error and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     message: String,
@@ -25,7 +25,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// What is wrong and what is right.
+    /// What is wrong and what is expected.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -62,7 +62,7 @@ impl std::error::Error for Error {}
 /// Reads `text`.
 ///
 /// # Errors
-/// The first thing that is not TOML, or that the type does not take.
+/// The first text that is not TOML, or that the type does not accept.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let read = DeTable::parse(text).map_err(|error| Error { span: error.span(), ..Error::custom(error.message()) });
     let read = read.and_then(|table| {
@@ -81,7 +81,7 @@ pub fn position(text: &[u8], offset: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// A value with its place, for faults that are found when all is read. Only [`from_str`] reads it.
+/// A value with its position, for errors that are found after everything is read. Only [`from_str`] supports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
     pub value: T,
@@ -89,7 +89,7 @@ pub struct Located<T> {
     pub offset: usize,
 }
 
-/// The name by which [`Located`] asks for a place.
+/// The name by which [`Located`] requests a position.
 const LOCATED: &str = "brisk located";
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
@@ -100,11 +100,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
             type Value = Located<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value with its place")
+                f.write_str("a value with its position")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Located<T>, A::Error> {
-                let missing = || A::Error::custom("a value has no place");
+                let missing = || A::Error::custom("a value has no position");
                 let offset = elements.next_element()?.ok_or_else(missing)?;
                 Ok(Located { offset, value: elements.next_element()?.ok_or_else(missing)? })
             }
@@ -154,7 +154,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
             }
             DeValue::Float(number) => match number.as_str().parse() {
                 Ok(number) => visitor.visit_f64(number),
-                Err(_) => Err(Error::custom("this is no number")),
+                Err(_) => Err(Error::custom("this is not a number")),
             },
             DeValue::Boolean(value) => visitor.visit_bool(value),
             DeValue::Datetime(_) => Err(Error::custom("no key takes a date or a time")),
@@ -191,7 +191,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         value.map_err(|error| error.at(&span))
     }
 
-    /// Fields have names: no type is read from an array of its fields.
+    /// Fields have names: no type is read from an array of its field values.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -251,7 +251,7 @@ impl<'de> SeqAccess<'de> for OffsetAndValue<'de> {
     }
 }
 
-/// The keys of a table and what they are set to; of a variant of an enum, the one key is its name.
+/// The keys and values of a table; for an enum variant, the one key is its name.
 struct Entries<'de> {
     rest: <DeTable<'de> as IntoIterator>::IntoIter,
     value: Option<Node<'de>>,
@@ -269,7 +269,7 @@ impl<'de> Entries<'de> {
     }
 
     fn value(&mut self) -> Result<Node<'de>, Error> {
-        self.value.take().ok_or_else(|| Error::custom("a value is asked for before its key"))
+        self.value.take().ok_or_else(|| Error::custom("a value is requested before its key"))
     }
 }
 
@@ -307,7 +307,7 @@ impl<'de> VariantAccess<'de> for Node<'de> {
     fn unit_variant(self) -> Result<(), Error> {
         match &self.value {
             DeValue::Table(table) if table.is_empty() => Ok(()),
-            _ => Err(Error::custom("this name stands by itself, without a value").at(&self.span)),
+            _ => Err(Error::custom("this name takes no value").at(&self.span)),
         }
     }
 
@@ -395,7 +395,7 @@ on = true
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn errors_are_reported_with_their_position() {
         for (text, position, message) in [
             ("title = 1", (1, 9), "invalid type: integer `1`, expected a string"),
             ("title = \"a\"\n\nother = 1", (3, 1), "unknown field `other`, expected one of `title`, `sizes`, `part`"),

@@ -1,21 +1,21 @@
-//! Work for a CPU: a known number of instructions, that touches no memory and makes no system call.
+//! Work for a CPU: a known number of instructions that access no memory and make no system call.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// A number of turns of a fixed loop.
+/// A number of iterations of a fixed loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Work {
     turns: u64,
 }
 
 impl Work {
-    /// Work of `turns` turns of the loop.
+    /// Work of `turns` iterations of the loop.
     pub const fn of_turns(turns: u64) -> Self {
         Self { turns }
     }
 
-    /// The turns of the loop.
+    /// The iterations of the loop.
     pub const fn turns(self) -> u64 {
         self.turns
     }
@@ -36,11 +36,11 @@ impl Work {
 
     /// Does the work.
     ///
-    /// There is one copy of the loop, for who calibrates and who works: an emulator runs one that lies across two pages
-    /// several times slower.
+    /// Calibration and work share one copy of the loop: an emulator runs a loop that crosses a page boundary several times
+    /// slower.
     #[inline(never)]
     pub fn run(self) {
-        // The result of each turn feeds the next (xorshift), so that no compiler or CPU can do them at once.
+        // The result of each iteration feeds the next (xorshift), so that no compiler or CPU can run them in parallel.
         let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
         for _ in 0..self.turns {
             state ^= state << 13;

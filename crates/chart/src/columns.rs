@@ -1,20 +1,20 @@
-//! Time on paper: values of intervals, averaged into columns one unit wide, however many samples there are.
+//! The chart's time axis: values of intervals are averaged into columns one unit wide, whatever the number of samples.
 
 use super::model::Span;
 
 /// Maps time to columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeScale {
-    /// What is shown.
+    /// The time that is shown.
     pub span: Span,
-    /// Where it begins.
+    /// The x coordinate of its start.
     pub left: f64,
-    /// How many columns it has.
+    /// The number of columns.
     pub width: usize,
 }
 
 impl TimeScale {
-    /// Where `time_ms` is, held inside.
+    /// The x coordinate of `time_ms`, clamped to the span.
     pub fn place(&self, time_ms: u32) -> f64 {
         self.left + self.column(time_ms)
     }
@@ -24,7 +24,7 @@ impl TimeScale {
         f64::from(after_ms) * self.width as f64 / f64::from(self.span.length_ms().max(1))
     }
 
-    /// Round times inside with their labels, some `apart` columns from each other.
+    /// Round times within the span and their labels, about `apart` columns from each other.
     pub fn ticks(&self, apart: f64) -> Vec<(u32, String)> {
         const STEPS_MS: [u32; 15] =
             [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000];
@@ -44,7 +44,7 @@ impl TimeScale {
     }
 }
 
-/// Sums of values over time, a column at a time.
+/// Values over time, summed for each column.
 #[derive(Debug, Clone)]
 pub struct Columns {
     scale: TimeScale,
@@ -71,18 +71,18 @@ impl Columns {
         self.sums[last_column] += value * (to - last_column as f64) as f32;
     }
 
-    /// The averages.
+    /// The average of each column.
     pub fn values(&self) -> &[f32] {
         &self.sums
     }
 
-    /// Back to zero.
+    /// Resets all sums to zero.
     pub fn clear(&mut self) {
         self.sums.fill(0.0);
     }
 }
 
-/// Runs of equal values: from which column to which.
+/// Runs of equal values: the first column, the column after the last, and the value.
 pub fn runs<T: PartialEq + Copy>(values: impl IntoIterator<Item = T>) -> impl Iterator<Item = (usize, usize, T)> {
     let mut values = values.into_iter().enumerate().peekable();
     std::iter::from_fn(move || {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn averages_keep_the_sum_whatever_the_samples() {
+    fn averages_do_not_depend_on_the_sampling() {
         for (width, length_ms, step_ms) in [(10, 1000, 7), (1000, 500, 200), (100, 100, 100), (7, 50_000, 3)] {
             let scale = TimeScale { span: Span { start_ms: 300, end_ms: 300 + length_ms }, left: 9.0, width };
             let mut columns = Columns::new(scale);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_held_inside() {
+    fn spans_outside_the_scale_are_clamped() {
         let scale = TimeScale { span: Span { start_ms: 100, end_ms: 200 }, left: 0.0, width: 10 };
         let mut columns = Columns::new(scale);
         columns.add(Span { start_ms: 0, end_ms: 150 }, 1.0);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_the_values_again() {
+    fn equal_neighbours_form_one_run() {
         assert_eq!(runs([1, 1, 2, 1]).collect::<Vec<_>>(), [(0, 2, 1), (2, 3, 2), (3, 4, 1)]);
     }
 }

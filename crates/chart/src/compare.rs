@@ -1,4 +1,4 @@
-//! What one boot can be compared by with another: a few times of the whole, the time in each limit, and the processes.
+//! The figures by which sets of boots are compared: times of the whole boot, the time in each limit, and the processes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::summary;
 pub struct Figures {
     /// In the order of [`ComparedMeasure::ALL`], in milliseconds or MiB.
     pub measures: Vec<f64>,
-    /// By name, in milliseconds of CPU time; processes of one name together.
+    /// CPU time in milliseconds by process name; processes of one name are summed.
     pub cpu_ms: BTreeMap<String, f64>,
 }
 
@@ -21,18 +21,18 @@ pub struct Figures {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ComparedMeasure {
-    /// When the work was done, since the kernel started.
+    /// The end of the work, since the kernel started.
     Done,
     /// CPU time of all CPUs.
     CpuTime,
-    /// Time in phases of this limit, before the work was done.
+    /// Time in phases of this limit, before the end of the work.
     Limit(Limit),
     /// Read from disks, in MiB.
     Read,
 }
 
 impl ComparedMeasure {
-    /// Every one, in the order in which people ask for them.
+    /// All measures, the most important first.
     pub const ALL: [Self; 9] = [
         Self::Done,
         Self::Limit(Limit::OneCpu),
@@ -45,7 +45,7 @@ impl ComparedMeasure {
         Self::Read,
     ];
 
-    /// As people read it.
+    /// Its name in reports.
     pub fn words(self) -> String {
         match self {
             Self::Done => "done after".to_owned(),
@@ -55,7 +55,7 @@ impl ComparedMeasure {
         }
     }
 
-    /// MiB, where it is no time in milliseconds.
+    /// True when the unit is MiB; otherwise it is milliseconds.
     pub fn is_mib(self) -> bool {
         self == Self::Read
     }
@@ -88,28 +88,28 @@ pub fn figures(boot: &Boot) -> Figures {
 /// A figure in two sets of boots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigureChange<'a> {
-    /// The process; empty for a measure of the whole.
+    /// The process; empty for a measure of the whole boot.
     pub process: &'a str,
-    /// One value a boot of the first set.
+    /// One value for each boot of the first set.
     pub before: Vec<f64>,
-    /// One value a boot of the second set.
+    /// One value for each boot of the second set.
     pub after: Vec<f64>,
 }
 
 impl FigureChange<'_> {
-    /// Mean of the second set less that of the first.
+    /// Mean of the second set minus mean of the first.
     pub fn difference(&self) -> f64 {
         mean(&self.after) - mean(&self.before)
     }
 }
 
-/// The mean; 0 of none.
+/// The mean; 0 for an empty slice.
 pub fn mean(values: &[f64]) -> f64 {
-    // A sum of nothing is a negative nought.
+    // The sum of an empty iterator of floats is -0.0.
     values.iter().sum::<f64>() / values.len().max(1) as f64 + 0.0
 }
 
-/// The measures of the whole, in the order of [`ComparedMeasure::ALL`].
+/// The measures of the whole boot, in the order of [`ComparedMeasure::ALL`].
 pub fn measures<'a>(before: &[Figures], after: &[Figures]) -> Vec<FigureChange<'a>> {
     let of = |set: &[Figures], index: usize| set.iter().map(|figures| figures.measures[index]).collect();
     (0..ComparedMeasure::ALL.len())
@@ -117,7 +117,7 @@ pub fn measures<'a>(before: &[Figures], after: &[Figures]) -> Vec<FigureChange<'
         .collect()
 }
 
-/// The processes whose CPU time changed most, `most` of them; who is absent took none.
+/// At most `most` processes, those whose CPU time changed most; a process that is absent from a boot took none.
 pub fn processes<'a>(before: &'a [Figures], after: &'a [Figures], most: usize) -> Vec<FigureChange<'a>> {
     let of = |set: &[Figures], name: &str| {
         set.iter().map(|figures| figures.cpu_ms.get(name).copied().unwrap_or(0.0)).collect()
@@ -169,7 +169,7 @@ mod tests {
 
     // Verifies CHART-3.
     #[test]
-    fn who_is_absent_took_nothing() {
+    fn an_absent_process_used_nothing() {
         let set = |names: &[(&str, f64)]| {
             let cpu_ms = names.iter().map(|(name, ms)| ((*name).to_owned(), *ms)).collect();
             [Figures { measures: vec![0.0; ComparedMeasure::ALL.len()], cpu_ms }]

@@ -1,5 +1,5 @@
-//! Which processes get a row: those that did most and their ancestors; the others are folded into rows of many, by name
-//! below whom they belong to. So a chart of five thousand processes has as many rows as one of fifty.
+//! Which processes get a row: those that did most and their ancestors. The rest is folded into group rows, by name below the
+//! nearest ancestor with a row. So a chart of five thousand processes has as many rows as one of fifty.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -9,25 +9,25 @@ use super::model::{Boot, Kind, Process, Span};
 /// A row of the process tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// How deep below the first.
+    /// Depth below the root.
     pub depth: u16,
-    /// What it stands for.
+    /// The processes that it shows.
     pub content: Content,
 }
 
-/// What a row stands for, as indices into the boot's processes.
+/// The processes of a row, as indices into the boot's processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// One process.
     One(usize),
-    /// Several of the same name.
+    /// Several processes of the same name.
     Same(Vec<usize>),
-    /// Different ones that did little.
+    /// Different processes that did little.
     Rest(Vec<usize>),
 }
 
 impl Row {
-    /// The processes that it stands for.
+    /// The processes that it shows.
     pub fn members(&self) -> &[usize] {
         match &self.content {
             Content::One(process) => std::slice::from_ref(process),
@@ -36,7 +36,7 @@ impl Row {
     }
 }
 
-/// What a process did, as far as it lengthens a boot.
+/// The time of a process that can lengthen a boot.
 pub fn weight_ms(process: &Process) -> u64 {
     let initcall_ms = if process.kind == Kind::Initcall { process.span.length_ms() } else { 0 };
     u64::from(process.cpu_ms) + u64::from(process.disk_wait_ms) + u64::from(initcall_ms)
@@ -80,8 +80,8 @@ fn is_seen(process: &Process, span: Span) -> bool {
     process.span.end_ms >= span.start_ms && process.span.start_ms <= span.end_ms
 }
 
-/// Who has a row of its own: the heaviest, and the ancestors of each. Of those that are alike (the same names up to the
-/// root, as of a daemon's workers) a few only, unless they are heavy.
+/// Chooses the processes with a row of their own: the heaviest, and their ancestors. Of similar processes (the same names up to
+/// the root, such as a daemon's workers) only `ALIKE` get one, unless they are heavy.
 fn choose(boot: &Boot, most: usize) -> Vec<bool> {
     let processes = &boot.processes;
     let mut order: Vec<usize> = (0..processes.len()).filter(|&index| is_seen(&processes[index], boot.span)).collect();
@@ -111,7 +111,7 @@ fn choose(boot: &Boot, most: usize) -> Vec<bool> {
     is_own
 }
 
-/// How many of those that are alike have a row each.
+/// How many similar processes get a row each.
 const ALIKE: usize = 3;
 
 /// For each process a hash of its name and those of its ancestors.
@@ -125,7 +125,7 @@ fn lines(processes: &[Process]) -> Vec<u64> {
     lines
 }
 
-/// Below this a process is folded however few there are.
+/// A process below this weight is folded, unless all processes fit.
 fn least_weight_ms(kind: Kind) -> u64 {
     match kind {
         Kind::Process => 10,
@@ -134,7 +134,7 @@ fn least_weight_ms(kind: Kind) -> u64 {
     }
 }
 
-/// Groups of one name below one row, heavy enough for a row of their own: keyed by both.
+/// Groups of one name below one row that are heavy enough for a row of their own, by parent and name.
 fn large_groups<'a>(processes: &'a [Process], folded: &[Vec<usize>], most: usize) -> HashMap<(usize, &'a str), u64> {
     let mut groups: HashMap<(usize, &str), (u64, u32)> = HashMap::new();
     for (parent, members) in folded.iter().enumerate() {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_are_alike_are_folded_however_busy() {
+    fn similar_workers_are_folded() {
         let mut boot = Boot { span: Span { start_ms: 0, end_ms: 10_000 }, ..Boot::default() };
         boot.processes = vec![process("init", None, 30)];
         for index in 0..20 {

@@ -1,4 +1,4 @@
-//! The chart as one page: zoom, hover, search and fold. It holds all that it needs and asks nothing of the network.
+//! The chart as one HTML page with zoom, hover, search and fold. It is self-contained and makes no network requests.
 
 use askama::Template;
 
@@ -7,7 +7,7 @@ use super::model::Boot;
 use super::summary::{self, seconds};
 use super::{json, svg};
 
-/// About as many rows has the process tree before anything is unfolded.
+/// The approximate number of rows of the process tree before anything is unfolded.
 const MOST_ROWS: usize = 140;
 
 #[derive(Template)]

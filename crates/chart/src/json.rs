@@ -8,7 +8,7 @@ use super::fold::{Content, Row};
 use super::model::{Activity, Boot, Kind, OFFLINE, Process, State};
 use super::{diagnose, fold, summary};
 
-/// The number of the schema of both the recording and the diagnosis.
+/// The schema version of both the recording and the diagnosis.
 pub const SCHEMA: u32 = 1;
 
 /// The recording and its diagnosis as one JSON object. Times are milliseconds since the kernel started.
@@ -68,7 +68,7 @@ pub fn render(boot: &Boot) -> Vec<u8> {
     bytes
 }
 
-/// Three digits after the point are finer than any sample. There is no negative nought.
+/// Three decimals are finer than any sample. Adding 0.0 turns -0.0 into 0.0.
 fn share(value: f32) -> f64 {
     (f64::from(value) * 1000.0).round() / 1000.0 + 0.0
 }
@@ -103,7 +103,7 @@ struct ProcessReport<'a> {
     kind: &'static str,
     start_ms: u32,
     end_ms: u32,
-    /// The most that it was seen with; absent when unknown.
+    /// The largest number that was sampled; absent when unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     threads: Option<u32>,
     cpu_ms: u32,
@@ -199,7 +199,7 @@ struct Who<'a> {
 }
 
 impl<'a> DiagnosisReport<'a> {
-    /// What was found in `boot`.
+    /// The report of `boot`.
     pub fn of(boot: &'a Boot, diagnosis: &'a Diagnosis) -> Self {
         Self {
             schema: SCHEMA,
@@ -253,8 +253,8 @@ impl<'a> FindingReport<'a> {
     }
 }
 
-/// What the page's script draws from. Short, because a boot of ten minutes has a hundred thousand stretches: each is
-/// three numbers, the gap before it, its length, and its CPU in thousandths times 8 plus the state.
+/// The data of the page's script. It is compact, because a boot of ten minutes has a hundred thousand activities: each is three
+/// numbers, the gap before it, its length, and its CPU in thousandths times 8 plus the state.
 pub fn page_data(boot: &Boot, diagnosis: &Diagnosis, most_rows: usize) -> String {
     let permille = |share: f32| (share * 1000.0).round() as u32;
     let process = |process: &Process| {
@@ -269,7 +269,7 @@ pub fn page_data(boot: &Boot, diagnosis: &Diagnosis, most_rows: usize) -> String
                 State::Stopped => 3,
                 State::Zombie => 4,
             };
-            // Sleeping is what a bar without anything shows.
+            // An empty bar means sleeping.
             if activity.state != State::Sleeping || activity.cpu_permille > 0 {
                 let gap_ms = activity.span.start_ms.saturating_sub(last_ms);
                 stretches.extend([gap_ms, activity.span.length_ms(), u32::from(activity.cpu_permille) * 8 + state]);
@@ -323,7 +323,7 @@ pub fn page_data(boot: &Boot, diagnosis: &Diagnosis, most_rows: usize) -> String
             json!([phase.limit.class(), phase.limit.words(), phase.span.start_ms, phase.span.end_ms])
         }).collect::<Vec<_>>(),
     });
-    // A name may hold "</script>" or "<!--": neither survives, and JSON reads the escape back.
+    // A name may contain "</script>" or "<!--": the escape breaks both, and a JSON parser decodes it.
     data.to_string().replace('<', "\\u003c")
 }
 

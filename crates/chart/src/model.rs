@@ -1,4 +1,4 @@
-//! What a recording holds, whatever format it came in. Times are milliseconds since the kernel started.
+//! The contents of a recording in any format. Times are milliseconds since the kernel started.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ pub struct Boot {
     pub format: Format,
     /// Where the recording begins and ends.
     pub span: Span,
-    /// Where CPU time went, from sample to sample.
+    /// CPU time by sample.
     pub cpu: Vec<CpuSample>,
-    /// Each CPU by itself; empty when the recording has totals only.
+    /// Each CPU separately; empty when the recording has totals only.
     pub cores: Vec<Core>,
-    /// Whole disks, partitions left out.
+    /// Whole disks, without partitions.
     pub disks: Vec<Disk>,
     /// How long tasks waited for CPU, memory and I/O; empty when it was not recorded.
     pub pressures: Vec<Pressure>,
     /// Every process and initcall, sorted by start; parents are indices into this list.
     pub processes: Vec<Process>,
-    /// What of the recording could not be used.
+    /// Parts of the recording that could not be used.
     pub omissions: Vec<Omission>,
 }
 
@@ -30,7 +30,7 @@ pub struct Boot {
 pub enum Format {
     /// Android's init.
     Android,
-    /// bootchart 0.8 and what was made after it, with /proc/PID/stat.
+    /// bootchart 0.8 and its successors, with /proc/PID/stat.
     #[default]
     Bootchart,
     /// bootchart2, with taskstats.
@@ -40,7 +40,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// As people read it.
+    /// Its name in reports.
     pub fn words(self) -> &'static str {
         match self {
             Self::Android => "Android",
@@ -51,7 +51,7 @@ impl Format {
     }
 }
 
-/// A stretch of time; `end_ms` is not before `start_ms`.
+/// A time span; `end_ms` is not before `start_ms`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
     /// Where it begins.
@@ -61,7 +61,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// From `start_ms` to `end_ms`, or nothing at `start_ms` when that is later.
+    /// From `start_ms` to `end_ms`, or empty at `start_ms` when that is later.
     pub fn new(start_ms: u32, end_ms: u32) -> Self {
         Self { start_ms, end_ms: end_ms.max(start_ms) }
     }
@@ -91,28 +91,28 @@ pub struct CpuSample {
 }
 
 impl CpuSample {
-    /// The share that worked.
+    /// The busy share.
     pub fn busy(&self) -> f32 {
         self.user + self.system
     }
 }
 
-/// One CPU. `busy` and `io_wait` run along [`Boot::cpu`].
+/// One CPU. `busy` and `io_wait` have a value for each sample of [`Boot::cpu`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Core {
     /// The N of `cpuN`.
     pub number: u32,
-    /// The share of the interval that it worked, in percent; [`OFFLINE`] where it was not there.
+    /// The busy share of the interval, in percent; [`OFFLINE`] where the CPU was offline.
     pub busy: Vec<u8>,
-    /// The share that it was idle with a task waiting for a disk, in percent.
+    /// The share that it was idle while a task waited for a disk, in percent.
     pub io_wait: Vec<u8>,
-    /// From when on it ran at which frequency, in kHz; empty when unknown.
+    /// Changes of its frequency: time in ms, and frequency in kHz from then on; empty when unknown.
     pub frequency: Vec<(u32, u32)>,
-    /// The highest frequency that it has, in kHz; 0 when unknown.
+    /// Its highest frequency, in kHz; 0 when unknown.
     pub maximum_khz: u32,
 }
 
-/// In [`Core::busy`]: the CPU was not there.
+/// In [`Core::busy`]: the CPU was offline.
 pub const OFFLINE: u8 = u8::MAX;
 
 impl Core {
@@ -129,7 +129,7 @@ impl Core {
 pub struct Disk {
     /// The kernel's name.
     pub name: String,
-    /// What it did, from sample to sample.
+    /// Its activity by sample.
     pub samples: Vec<DiskSample>,
 }
 
@@ -151,11 +151,11 @@ pub struct DiskSample {
 pub struct Pressure {
     /// `cpu`, `memory` or `io`.
     pub name: String,
-    /// One after the other.
+    /// In order of time.
     pub samples: Vec<PressureSample>,
 }
 
-/// What was waited for in one interval, as shares of it from 0 to 1.
+/// Waiting in one interval, as shares of it from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PressureSample {
     /// When.
@@ -169,25 +169,25 @@ pub struct PressureSample {
 /// A process, or an initcall of the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
-    /// Its number; 0 for an initcall.
+    /// Its PID; 0 for an initcall.
     pub pid: u32,
-    /// Whose child it is, as an index into [`Boot::processes`].
+    /// Its parent, as an index into [`Boot::processes`].
     pub parent: Option<usize>,
     /// Its name when it was last seen.
     pub name: String,
     /// Its command line, when it was recorded.
     pub command: Option<String>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its life, as far as it is known.
+    /// Its lifetime, as far as it is known.
     pub span: Span,
-    /// The most threads that it was seen with; 0 when that was not recorded.
+    /// The largest number of threads that was sampled; 0 when it was not recorded.
     pub threads: u32,
     /// CPU time that it took during the recording.
     pub cpu_ms: u32,
-    /// Time that it was seen in uninterruptible sleep, which is mostly waiting for a disk.
+    /// Time that it was sampled in uninterruptible sleep, which is mostly waiting for a disk.
     pub disk_wait_ms: u32,
-    /// What it did; one after the other, with gaps where nothing is known.
+    /// Its activity in order of time, with gaps where nothing is known.
     pub activity: Vec<Activity>,
 }
 
@@ -201,7 +201,7 @@ impl Process {
     }
 }
 
-/// What a row of the process tree is.
+/// The kind of a row of the process tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A process of user space.
@@ -213,30 +213,30 @@ pub enum Kind {
     Initcall,
 }
 
-/// A stretch of a process's life during which nothing changed.
+/// A part of a process's life during which nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
     /// When.
     pub span: Span,
-    /// CPU time over time, in thousandths of one CPU; several threads can exceed 1000.
+    /// CPU time per time, in thousandths of one CPU; several threads can exceed 1000.
     pub cpu_permille: u16,
-    /// As it was seen at the end.
+    /// The state at the end of the span.
     pub state: State,
 }
 
-/// What the kernel says that a task does.
+/// A task's state as the kernel reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum State {
-    /// On a CPU or waiting for one.
+    /// Running or runnable.
     Running,
-    /// Waiting for something to happen.
+    /// Waiting for an event.
     #[default]
     Sleeping,
     /// Waiting for a disk, mostly.
     DiskWait,
     /// Stopped or traced.
     Stopped,
-    /// Dead, not yet waited for.
+    /// Exited, not yet reaped.
     Zombie,
 }
 
@@ -265,7 +265,7 @@ impl State {
     }
 }
 
-/// Something of the recording that could not be used: the chart shows the rest and says so.
+/// A part of the recording that could not be used: the chart shows the rest and reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Omission {
     /// The file of the recording.
@@ -274,7 +274,7 @@ pub struct Omission {
     pub what: &'static str,
     /// How often.
     pub count: u64,
-    /// The line of the first time; 0 where lines mean nothing.
+    /// The line of the first occurrence; 0 where lines have no meaning.
     pub line: u64,
 }
 
@@ -290,13 +290,13 @@ impl fmt::Display for Omission {
 }
 
 impl Boot {
-    /// The value of a line of the header.
+    /// The value of a header line.
     pub fn header_value(&self, key: &str) -> Option<&str> {
         self.header.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str()).filter(|v| !v.is_empty())
     }
 
-    /// How many CPUs the device has: as recorded one by one, else as the header says (`system.cpu.num`, or the number
-    /// in brackets at the end of `system.cpu`), else one.
+    /// The number of CPUs: as recorded individually, else as in the header (`system.cpu.num`, or the number in brackets at the
+    /// end of `system.cpu`), else one.
     pub fn cpu_count(&self) -> usize {
         if !self.cores.is_empty() {
             return self.cores.len();
@@ -308,7 +308,7 @@ impl Boot {
         number.and_then(|number| number.trim().parse().ok()).unwrap_or(1).clamp(1, 4096)
     }
 
-    /// True when a process other than the kernel's own was seen.
+    /// True when a process other than kernel threads was sampled.
     pub fn has_processes(&self) -> bool {
         self.processes.iter().any(|process| process.kind == Kind::Process)
     }

@@ -89,7 +89,7 @@ fn process(trace: &mut Trace, process: &Process) {
             State::Zombie => "dead, not collected",
             State::Sleeping => return None,
         };
-        // Slices nest: a stretch outside the life would not.
+        // Slices must nest, so states are clipped to the process's lifetime.
         let end_ms = activity.span.end_ms.min(process.span.end_ms);
         let start_ms = activity.span.start_ms.max(process.span.start_ms);
         (start_ms < end_ms).then(|| (Span::new(start_ms, end_ms), name))
@@ -153,7 +153,7 @@ mod track_event {
     pub const COUNTER: u64 = 4;
 }
 
-/// A trace under way. Packets of one track come in the order of time, which is all that readers ask for.
+/// A trace being written. Packets of one track are in order of time, which is all that readers require.
 struct Trace {
     bytes: Vec<u8>,
     tracks: u64,

@@ -13,19 +13,19 @@ use thiserror::Error;
 use super::model::Boot;
 use super::svg;
 
-/// Pixels a unit of the SVG: its smallest text is 11 units high.
+/// Pixels per unit of the SVG: its smallest text is 11 units high.
 const SCALE: f32 = 2.0;
-/// The picture is painted and packed in strips of so many rows: a long boot's pixels would take a hundred megabytes.
+/// The picture is painted and packed in strips of this many rows: a long boot's pixels would take a hundred megabytes.
 const STRIP_ROWS: u32 = 512;
 /// The folder of the first of [`SANS_SERIF`] on Debian: reading it is enough where all text is ASCII.
 const USUAL_FONTS: &str = "/usr/share/fonts/truetype/dejavu";
-/// What stands for `sans-serif` where fontconfig names nothing that is there.
+/// Substitutes for `sans-serif` where fontconfig names no installed font.
 const SANS_SERIF: [&str; 4] = ["DejaVu Sans", "Noto Sans", "Liberation Sans", "Roboto"];
 
 /// Why there is no picture.
 #[derive(Debug, Error)]
 pub enum PngError {
-    /// A chart without its words says nothing.
+    /// No font is installed; a chart needs its text.
     #[error(
         "this machine has no font to write a PNG's text with: install one (Debian: fonts-dejavu-core), or draw .svg"
     )]
@@ -72,14 +72,14 @@ fn paint(drawing: &str, mut fonts: Database) -> Result<Vec<u8>, PngError> {
     pack(size.height(), strip, paint).map_err(|error| PngError::Paint(error.to_string()))
 }
 
-/// A PNG of `height` rows without transparency, whose rows `paint` paints on `strip`, from the one that it is given.
+/// Encodes a PNG of `height` rows without transparency. `paint` fills the strip with rows, starting at the given one.
 fn pack(height: u32, mut strip: Pixmap, paint: impl Fn(&mut Pixmap, u32)) -> Result<Vec<u8>, png::EncodingError> {
     let width = strip.width();
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, width, height);
     encoder.set_color(ColorType::Rgb);
     encoder.set_depth(BitDepth::Eight);
-    // A row is mostly the one above it: after that filter little is left for a better compression to find.
+    // A row mostly equals the row above it: after this filter, better compression gains little.
     encoder.set_filter(Filter::Up);
     encoder.set_compression(Compression::Fast);
     let mut writer = encoder.write_header()?;
@@ -98,7 +98,7 @@ fn pack(height: u32, mut strip: Pixmap, paint: impl Fn(&mut Pixmap, u32)) -> Res
     Ok(bytes)
 }
 
-/// Lets `sans-serif`, the last of the style's families, be one that is there.
+/// Maps `sans-serif`, the last of the style's families, to an installed font.
 fn choose_sans_serif(fonts: &mut Database) -> Result<(), PngError> {
     let has = |fonts: &Database, family| fonts.query(&Query { families: &[family], ..Query::default() }).is_some();
     if has(fonts, Family::SansSerif) {
@@ -111,7 +111,7 @@ fn choose_sans_serif(fonts: &mut Database) -> Result<(), PngError> {
     Ok(())
 }
 
-/// `style` with each variable's first value in its place, which is the light one; painters know no variables.
+/// `style` with each variable replaced by its first value, which is the light one: resvg does not support variables.
 fn in_light_colours(style: &str) -> String {
     let mut variables: Vec<(&str, &str)> = Vec::new();
     for (at, _) in style.match_indices("--") {
@@ -137,7 +137,7 @@ mod tests {
     use crate::generate::Shape;
     use crate::sample;
 
-    /// In its colours' order, red, green, blue and opacity.
+    /// The PNG of `boot`, decoded.
     fn painted(boot: &Boot) -> Pixmap {
         Pixmap::decode_png(&render(boot).unwrap()).unwrap()
     }

@@ -1,4 +1,4 @@
-//! What the tests of charts draw and judge.
+//! Recordings and processes for tests.
 
 use super::generate::{self, Shape};
 use super::model::{Activity, Boot, Kind, Process, Span, State};

@@ -1,14 +1,14 @@
-//! A boot in a few sentences, for the tops of charts and for those who do not see them.
+//! A boot in a few sentences, for the tops of charts and as their text alternative.
 
 use super::diagnose::{Diagnosis, Finding, Limit, Opportunity, Part};
 use super::model::{Boot, Kind};
 
-/// The recorder's title, or what stands for it.
+/// The recorder's title, or a default.
 pub fn title(boot: &Boot) -> String {
     boot.header_value("title").map_or_else(|| "Boot chart".to_owned(), ToOwned::to_owned)
 }
 
-/// How long, how busy, how many.
+/// Length, load and counts.
 pub fn facts(boot: &Boot, diagnosis: &Diagnosis) -> Vec<String> {
     let mut facts = vec![format!("{} recorded", seconds(boot.span.length_ms()))];
     let idle_ms = boot.span.end_ms.saturating_sub(diagnosis.done_ms);
@@ -40,7 +40,7 @@ pub fn read_mib(boot: &Boot) -> f64 {
     boot.disks.iter().flat_map(|disk| &disk.samples).map(|s| f64::from(s.read_kib)).sum::<f64>() / 1024.0
 }
 
-/// A time as people read it.
+/// Formats a time.
 pub fn seconds(ms: u32) -> String {
     match ms {
         0..=9_999 => format!("{:.2} s", f64::from(ms) / 1000.0),
@@ -49,7 +49,7 @@ pub fn seconds(ms: u32) -> String {
     }
 }
 
-/// What a finding is about, in a word or two.
+/// The subject of a finding, in a word or two.
 pub fn opportunity(opportunity: Opportunity) -> &'static str {
     match opportunity {
         Opportunity::Parallel => "parallel work",
@@ -71,18 +71,18 @@ pub fn who(boot: &Boot, finding: &Finding) -> String {
     finding.who.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What is said where there is no finding, by what the phases were.
+/// The text where there is no finding, by the limits of the phases.
 pub fn nothing_to_win(diagnosis: &Diagnosis) -> &'static str {
     let working: Vec<Limit> =
         diagnosis.phases.iter().map(|phase| phase.limit).filter(|limit| *limit != Limit::Idle).collect();
     match working.iter().all(|limit| *limit == Limit::EveryCpu) {
         true if working.is_empty() => "nothing: the recording shows no work",
-        true => "nothing but less work: every CPU works all the time",
+        true => "nothing except by less work: every CPU is busy all the time",
         false => "nothing that samples of CPUs and disks can show",
     }
 }
 
-/// Amdahl's bounds of a finding: `2 CPUs 4.00 s, 4 CPUs 6.00 s`; nothing for others.
+/// Amdahl's bounds of a finding: `2 CPUs 4.00 s, 4 CPUs 6.00 s`; empty for other findings.
 pub fn bounds(finding: &Finding) -> String {
     let bound = |&(cpus, gain_ms): &(u32, u32)| format!("{cpus} CPUs {}", seconds(gain_ms));
     finding.bounds.iter().map(bound).collect::<Vec<_>>().join(", ")

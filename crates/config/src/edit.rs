@@ -1,4 +1,4 @@
-//! One setting changed in the text of a configuration; every other line stays as a person wrote it.
+//! Changes one setting in the text of a configuration; every other line stays as the user wrote it.
 
 use brisk_base::toml_text;
 use toml::{Table, Value};
@@ -9,10 +9,10 @@ use brisk_mechanism::Enabled;
 /// Why a text was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// It is not right as it is.
-    #[error("it is no configuration: {0}")]
+    /// It is not a valid configuration.
+    #[error("this is not a valid configuration: {0}")]
     Refused(String),
-    /// It is written in a way that an editor of lines does not know (dotted keys, inline tables).
+    /// It is written in a way that an editor of lines does not support (dotted keys, inline tables).
     #[error("`{mechanism}.enabled` is not written as a line of a section [{mechanism}]: change it by hand")]
     Unclear {
         /// The section.
@@ -23,7 +23,7 @@ pub enum EditError {
 /// `text` with `enabled` of the section `mechanism` as given.
 ///
 /// # Errors
-/// [`EditError`]; what is returned holds the setting, and is `text` in everything else.
+/// [`EditError`]; the result holds the setting, and equals `text` in everything else.
 pub fn set_enabled(text: &str, mechanism: &str, enabled: Enabled) -> Result<String, EditError> {
     let refused = |error: toml_text::Error| EditError::Refused(error.to_string());
     Config::parse(text).map_err(refused)?;
@@ -39,7 +39,7 @@ pub fn set_enabled(text: &str, mechanism: &str, enabled: Enabled) -> Result<Stri
     Ok(changed)
 }
 
-/// `text` in which `line` stands in the section `mechanism`, in the place of its `enabled` or as its first line.
+/// `text` with `line` in the section `mechanism`, in the place of its `enabled` or as its first line.
 fn with_line(text: &str, mechanism: &str, line: &str) -> String {
     let header = format!("[{mechanism}]");
     let mut lines: Vec<&str> = text.lines().collect();
@@ -66,7 +66,7 @@ fn with_line(text: &str, mechanism: &str, line: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The same in the document's own terms, to compare with.
+/// The same change in the parsed document, to compare with.
 fn insert(document: &mut Table, mechanism: &str, enabled: Enabled) {
     let mut table = document;
     for name in mechanism.split('.') {
@@ -117,9 +117,9 @@ mod tests {
 
     // Verifies ON-3.
     #[test]
-    fn what_cannot_be_changed_for_sure_is_refused() {
+    fn a_text_that_cannot_be_changed_safely_is_refused() {
         for (text, message) in [
-            ("[launch", "it is no configuration"),
+            ("[launch", "this is not a valid configuration"),
             ("[launch]\nspeed = 1\n", "unknown field `speed`"),
             ("launch.enabled = true\n", "change it by hand"),
             ("launch = { enabled = true }\n", "change it by hand"),
@@ -132,7 +132,7 @@ mod tests {
     proptest::proptest! {
         // Verifies ON-3.
         #[test]
-        fn what_is_changed_is_a_configuration_with_the_setting(
+        fn a_changed_text_is_a_configuration_with_the_setting(
             lines in proptest::collection::vec(proptest::sample::select(vec![
                 "[launch]", "[placement]", "[memory.zram]", "[memory]", "enabled = true", "enabled = \"auto\"",
                 "launch.enabled = false", "force = true", "# [launch]", "", "restraint_s = 3", "triggers = [",

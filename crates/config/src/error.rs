@@ -1,11 +1,11 @@
-//! What can be wrong with a configuration: always with the file, and with line and column where there is one.
+//! Errors of a configuration: always with the file, and with line and column where there is one.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use brisk_base::toml_text;
 
-/// A configuration that was not taken.
+/// A configuration that was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file or folder could not be read.
@@ -13,7 +13,7 @@ pub enum ConfigError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The file is too long to be a configuration.
@@ -27,7 +27,7 @@ pub enum ConfigError {
     /// It is neither a file nor `/dev/null`.
     #[error("{} is not a regular file", path.display())]
     NotAFile {
-        /// What was found there.
+        /// The path.
         path: PathBuf,
     },
     /// The text is not UTF-8.
@@ -47,7 +47,7 @@ pub enum ConfigError {
         line: usize,
         /// The column in characters, from 1.
         column: usize,
-        /// What is wrong and what is right.
+        /// What is wrong and what is expected.
         message: String,
     },
 }
@@ -58,7 +58,7 @@ impl ConfigError {
         Self::Io { path: path.to_owned(), source }
     }
 
-    /// What the reader of `path` said.
+    /// The parser's error for `path`.
     pub(super) fn refused(path: &Path, error: &toml_text::Error) -> Self {
         let (line, column) = error.position();
         Self::Refused { path: path.to_owned(), line, column, message: error.message().trim_end().replace('\n', ", ") }

@@ -1,9 +1,9 @@
-//! Which files make the configuration, and which of them set what.
+//! Which files make up the configuration, and which file sets which value.
 //!
-//! As in the UAPI group's configuration file specification: of `brisk.toml` only the one in the highest folder counts
-//! (`/etc/brisk` above `/usr/local/lib/brisk` above `/usr/lib/brisk`, and not `/run/brisk`, which belongs to the user of the service;
-//! Android's are those of [`ANDROID`]); then all `brisk.toml.d/*.toml` in the order of their names,
-//! where a name in a higher folder replaces the same name in a lower one, and a link to `/dev/null` hides it.
+//! As in the UAPI group's configuration file specification: only the `brisk.toml` in the highest folder is read (`/etc/brisk`
+//! above `/usr/local/lib/brisk` above `/usr/lib/brisk`, and not `/run/brisk`, which belongs to the user of the service;
+//! Android's are those of [`ANDROID`]). Then all `brisk.toml.d/*.toml` are read in the order of their names, where a name in a
+//! higher folder replaces the same name in a lower one, and a link to `/dev/null` hides it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,8 +19,8 @@ use brisk_sys::Root;
 
 /// The folders, lowest first.
 const LINUX: [&str; 3] = ["/usr/lib/brisk", "/usr/local/lib/brisk", "/etc/brisk"];
-/// Android's, lowest first: the partitions of the image, the module of Magisk or KernelSU, and what a person has set, which
-/// outlives updates of both. It is not where the daemon writes.
+/// Android's, lowest first: the partitions of the image, the module of Magisk or KernelSU, and the user's own settings, which
+/// survive updates of both. The daemon does not write there.
 const ANDROID: [&str; 6] = [
     "/system/etc/brisk",
     "/system_ext/etc/brisk",
@@ -40,27 +40,27 @@ pub struct Setting {
     pub origin: Option<PathBuf>,
 }
 
-/// The configuration in force with everything that made it.
+/// The configuration in force and its sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layers {
     /// The configuration.
     pub config: Config,
-    /// The files that were read, the weakest first.
+    /// The files that were read, in ascending order of precedence.
     pub files: Vec<PathBuf>,
     /// Each setting by its dotted name (`launch.end.deadline_ms`).
     pub settings: BTreeMap<String, Setting>,
 }
 
 impl Layers {
-    /// Reads the files below `root` that count. No file at all is the default configuration.
+    /// Reads the configuration files below `root`. Without any file it is the default configuration.
     ///
     /// # Errors
-    /// The first file that cannot be read or is not right.
+    /// The first file that cannot be read or is invalid.
     pub fn read(root: &Root) -> Result<Self, ConfigError> {
         Self::of(Self::files(root)?, None)
     }
 
-    /// The same as if the drop-in `file` held `text`, whether or not it is there.
+    /// The same as if the drop-in `file` held `text`, whether or not it exists.
     ///
     /// # Errors
     /// As [`Layers::read`].
@@ -76,7 +76,7 @@ impl Layers {
         Self::of(files, Some((file, text)))
     }
 
-    /// The highest folder, which is a person's: its real place.
+    /// The highest folder, which is the user's: its real path.
     pub fn own_folder(root: &Root) -> PathBuf {
         root.path(folders(root)[folders(root).len() - 1])
     }
@@ -96,15 +96,15 @@ impl Layers {
         Ok(files)
     }
 
-    /// Reads `file` alone over the defaults: what `--config` asks for.
+    /// Reads `file` alone over the defaults, for `--config`.
     ///
     /// # Errors
-    /// When it cannot be read or is not right.
+    /// When it cannot be read or is invalid.
     pub fn read_only(file: &Path) -> Result<Self, ConfigError> {
         Self::of(vec![file.to_owned()], None)
     }
 
-    /// Reads `files`, of which `replaced` is taken to hold another text.
+    /// Reads `files`; the file in `replaced` is assumed to hold the given text.
     fn of(files: Vec<PathBuf>, replaced: Option<(&Path, &str)>) -> Result<Self, ConfigError> {
         let mut settings = BTreeMap::new();
         let defaults = Table::try_from(Config::default()).unwrap_or_default();
@@ -114,13 +114,13 @@ impl Layers {
                 Some((name, text)) if name == file => text.to_owned(),
                 _ => read_bounded(file)?,
             };
-            // Checked as a whole first, because only here the place of a mistake is known.
+            // Checked as a whole first, because only here the position of an error is known.
             Config::parse(&text).map_err(|error| ConfigError::refused(file, &error))?;
             let table = toml_text::from_str(&text).map_err(|error| ConfigError::refused(file, &error))?;
             record(&mut settings, "", &table, Some(file));
         }
         let last = files.last().map_or(Path::new("built-in defaults"), PathBuf::as_path);
-        // Through text again, so that the binary holds one reader of the configuration and not two.
+        // Through text again, so that the binary holds only one reader of the configuration.
         let text = assemble(&settings).to_string();
         let config = Config::parse(&text).map_err(|error| ConfigError::refused(last, &error))?;
         Ok(Self { config, files, settings })
@@ -135,7 +135,7 @@ fn is_drop_in(file: &Path) -> bool {
     file.parent().and_then(Path::file_name).is_some_and(|folder| folder == "brisk.toml.d")
 }
 
-/// Notes every leaf of `table`; an array is one value, which replaces the one below it as a whole.
+/// Records every leaf of `table`; an array is one value, which replaces the lower layer's as a whole.
 fn record(settings: &mut BTreeMap<String, Setting>, prefix: &str, table: &Table, origin: Option<&Path>) {
     for (key, value) in table {
         let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
@@ -260,7 +260,7 @@ mod tests {
 
     // Verifies ON-3.
     #[test]
-    fn a_drop_in_is_tried_where_it_would_count() {
+    fn a_drop_in_is_tested_at_its_place_in_the_order() {
         let (folder, root) = tree(&[
             ("etc/brisk/brisk.toml", "[launch]\nburst_launches = 1"),
             ("usr/lib/brisk/brisk.toml.d/50-b.toml", "[launch]\nburst_launches = 2"),
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(Layers::read(&root).unwrap().files.len(), 3, "nothing was written");
     }
 
-    /// Its runtime folder belongs to the user of the service: what it puts there would be root's configuration.
+    /// The runtime folder belongs to the user of the service: what that user writes there must not become root's configuration.
     // Verifies SECURITY-2.
     #[test]
     fn the_services_user_configures_no_other_user() {
@@ -333,7 +333,7 @@ mod tests {
 
     // Verifies SECURITY-3.
     #[test]
-    fn what_is_no_configuration_is_refused_at_once() {
+    fn a_file_that_is_no_configuration_is_refused_at_once() {
         let (folder, root) = tree(&[]);
         let path = folder.path().join("etc/brisk/brisk.toml");
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,6 +1,6 @@
-//! The configuration: TOML in layers, every value checked where it stands, every value's origin known.
+//! The configuration: TOML in layers. Every value is checked in its file, and its origin is known.
 //!
-//! Unknown keys and values out of bounds are refused with file, line and column. [`layers`] says which files count.
+//! Unknown keys and values out of bounds are refused with file, line and column. [`layers`] defines which files are read.
 
 pub mod edit;
 pub mod error;
@@ -53,7 +53,7 @@ impl Settings for Config {
 }
 
 impl Config {
-    /// This configuration for a process that helps one announced launch and does nothing beside.
+    /// This configuration for a process that helps one announced launch and does nothing else.
     #[must_use]
     pub fn for_one_launch(mut self) -> Self {
         self.launch.triggers = vec![Trigger::Announced];
@@ -77,30 +77,30 @@ impl Config {
     /// Reads one document. This is the parser that the fuzzer drives.
     ///
     /// # Errors
-    /// What is wrong and its span in `text`.
+    /// What is wrong and its position in `text`.
     pub fn parse(text: &str) -> Result<Self, toml_text::Error> {
         toml_text::from_str(text)
     }
 
-    /// Its text, every key in it. It goes through a table, as the layers do: a device's binary holds one writer then.
+    /// The configuration as TOML with every key, through a table as in the layers: a device's binary then holds one writer.
     ///
     /// # Errors
-    /// For what TOML has no words for, which a configuration that was read does not hold.
+    /// When TOML cannot express a value, which a parsed configuration does not hold.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         Ok(toml::Table::try_from(self)?.to_string())
     }
 }
 
-/// The `[control]` section: who may talk to the daemon, and how much.
+/// The `[control]` section: which users may use the daemon's socket, and how much.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ControlConfig {
-    /// The group that may use the socket beside root; empty leaves it the daemon's own group.
+    /// The group that may use the socket besides root; empty means the daemon's own group.
     pub group: String,
-    /// So many clients are served at once.
+    /// The most clients that are served at once.
     #[serde(deserialize_with = "within::<_, 1, 256>")]
     pub maximum_clients: u64,
-    /// A client that asks more often is told so and hung up on.
+    /// A client that sends more is notified and disconnected.
     #[serde(deserialize_with = "within::<_, 1, 100_000>")]
     pub maximum_requests_per_second: u64,
 }
@@ -150,7 +150,7 @@ mod tests {
 
     // Verifies ON-5.
     #[test]
-    fn wrong_values_say_what_is_right() {
+    fn invalid_values_are_refused_with_what_is_valid() {
         let cases = [
             ("[launch]\nspeed = 1", "unknown field `speed`"),
             ("[lunch]", "unknown field `lunch`"),

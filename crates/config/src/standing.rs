@@ -29,7 +29,7 @@ pub struct Standing {
     pub changes: String,
 }
 
-/// What `config` switches on below `root`, where the managers `found` are there.
+/// What `config` switches on below `root`, where the managers `found` run.
 pub fn standings(root: &Root, config: &Config, found: &[Found]) -> [Standing; 5] {
     [
         of_launch(root, config, found),
@@ -72,7 +72,7 @@ fn of_placement(root: &Root, config: &Config, found: &[Found]) -> Standing {
     };
     let (gain, changes) = match on && enabled == Enabled::Auto {
         true => (
-            "beside sessions of bulk work the foreground waits less; each other step is tried, and reverted where it does not \
+            "next to CPU-bound sessions the foreground waits less; each other step is tried, and reverted where it does not \
              help",
             "nice values of sessions; masks, nice values and control groups of threads in the background",
         ),
@@ -149,7 +149,7 @@ mod tests {
 
     type File = (&'static str, &'static str);
 
-    /// A device under ondemand that tells how long threads ran, and `more`.
+    /// A device under ondemand with schedstat, and `more`.
     fn device(more: &[File]) -> Vec<File> {
         [&[("proc/self/schedstat", "1 2 3\n")], &ONDEMAND[..], more].concat()
     }
@@ -172,13 +172,13 @@ mod tests {
         let beside_tuned = device(&[TUNED]);
         assert_eq!(on(&beside_tuned, ""), off);
         for text in ["[launch]\nenabled = true", "[launch]\nforce = true"] {
-            assert_eq!(on(&beside_tuned, text), launch_alone, "a person's word counts: {text}");
+            assert_eq!(on(&beside_tuned, text), launch_alone, "the user's setting takes precedence: {text}");
         }
     }
 
     // Verifies ON-1.
     #[test]
-    fn placement_is_on_by_itself_where_sessions_compete() {
+    fn auto_enables_placement_where_sessions_compete() {
         let sessions =
             [("proc/sys/kernel/sched_autogroup_enabled", "1\n"), ("proc/7/autogroup", "/autogroup-12 nice 0\n")];
         let ananicy = ("sys/fs/cgroup/system.slice/ananicy.service/cgroup.procs", "7\n");
@@ -196,7 +196,7 @@ mod tests {
 
     // Verifies ON-1.
     #[test]
-    fn what_a_person_switches_on_is_on_where_the_kernel_allows_it() {
+    fn what_the_user_enables_is_on_where_the_kernel_allows_it() {
         let all = "placement.enabled = true\nmemory.zram.enabled = true\nmemory.killer.enabled = true\nlookup.enabled = true\n";
         let with_binder = device(&[&BINDER[..], &ZRAM].concat());
         assert_eq!(on(&with_binder, all), SWITCHED.map(|name| (name, true)));
@@ -205,7 +205,7 @@ mod tests {
             let text = format!("[lookup]\nenabled = true\n{text}\n");
             assert!(!on(&with_binder, &text)[4].1, "{text}");
         }
-        assert!(!on(&[], all)[1].1, "without schedstat no thread is seen");
+        assert!(!on(&[], all)[1].1, "without schedstat no thread can be sampled");
         assert!(!on(&device(&[]), all)[2].1, "without zram nothing is set up");
     }
 }

@@ -9,14 +9,14 @@ use brisk_sys::error::sentence;
 use brisk_undo::guardian::Guardian;
 use brisk_undo::journal::Holder;
 
-/// A guardian that lived so long did not die of how it was started.
+/// A guardian that has lived this long did not die of a failed start.
 const LASTING: Duration = Duration::from_secs(1);
-/// So many that die sooner, one after the other, are replaced at once. A daemon that is killed meanwhile has no guardian.
+/// This many consecutive guardians that die sooner are replaced at once: a daemon that is killed meanwhile has no guardian.
 const AT_ONCE: u32 = 3;
-/// Between those after them.
+/// The pause before each later replacement.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The guardian and when it is replaced.
+/// The guardian, and when it is replaced.
 #[derive(Debug, Default)]
 pub(super) struct Guarding {
     guardian: Option<Guardian>,
@@ -25,18 +25,18 @@ pub(super) struct Guarding {
 }
 
 impl Guarding {
-    /// Its process id, while there is one.
+    /// Its process id, while one runs.
     pub(super) fn pid(&self) -> Option<u32> {
         self.guardian.as_ref().map(Guardian::pid)
     }
 
-    /// When [`Engine::replace_guardian`] has something to do.
+    /// When [`Engine::replace_guardian`] is due.
     pub(super) fn deadline(&self) -> Option<BootTime> {
         self.due
     }
 }
 
-/// How many in a row died soon after they had been started.
+/// The number of consecutive guardians that died soon after their start.
 #[derive(Debug, Default)]
 struct Replacements {
     started_at: BootTime,
@@ -44,7 +44,7 @@ struct Replacements {
 }
 
 impl Replacements {
-    /// When the one that has died by `now` is replaced.
+    /// When the guardian that has died by `now` is replaced.
     fn after_death(&mut self, now: BootTime) -> BootTime {
         if now.since(self.started_at) >= LASTING {
             self.short_lives = 0;
@@ -52,7 +52,7 @@ impl Replacements {
         self.after_failure(now)
     }
 
-    /// When the one that could not be started is tried again: it may have taken long to fail.
+    /// When a failed start is retried. It always counts as a short life, since it may have taken long to fail.
     fn after_failure(&mut self, now: BootTime) -> BootTime {
         self.short_lives = self.short_lives.saturating_add(1);
         if self.short_lives <= AT_ONCE { now } else { now + PAUSE }
@@ -61,7 +61,7 @@ impl Replacements {
 
 impl Engine {
     pub(super) fn start_guardian(&mut self) -> anyhow::Result<()> {
-        // A child would stay where the daemon is now.
+        // A child would inherit the daemon's narrowed CPU mask.
         self.own_mask.narrow_to(None);
         self.guarding.replacements.started_at = BootTime::now();
         let root = &self.options.root;
@@ -71,18 +71,18 @@ impl Engine {
         Ok(())
     }
 
-    /// The guardian has died: until the next one is started, a death of the daemon would leave everything changed.
+    /// The guardian has died: until the next one runs, the daemon's death would leave everything changed.
     pub(super) fn lose_guardian(&mut self, now: BootTime) {
         let Some(guardian) = self.guarding.guardian.take() else { return };
         tracing::warn!("the guardian (process {}) died; starting a new one", guardian.pid());
         self.poller.forget(&guardian);
         self.metrics.guardian_restarts += 1;
-        // It waits for the process, which is dead: the next one need not wait for that.
+        // `guardian` is reaped when it is dropped at the end of this function: the replacement need not wait for that.
         self.guarding.due = Some(self.guarding.replacements.after_death(now));
         self.replace_guardian(now);
     }
 
-    /// Starts the next guardian if its time has come.
+    /// Starts the next guardian if it is due.
     pub(super) fn replace_guardian(&mut self, now: BootTime) {
         if self.guarding.due.take_if(|due| *due <= now).is_none() {
             return;
@@ -105,7 +105,7 @@ mod tests {
     // Verifies UNDO-4.
     #[test]
     fn a_dead_guardian_is_replaced_at_once_unless_they_keep_dying() {
-        // When each one dies after the start of the one before, and how long its replacement waits.
+        // How long each guardian lives, and how long its replacement waits.
         for lives in [
             &[(30_000, 0)][..],
             &[(0, 0), (999, 0), (5, 0), (0, 1000), (999, 1000)],

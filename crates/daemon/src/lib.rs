@@ -51,16 +51,16 @@ use state_file::KeptFiles;
 use status::metrics::Metrics;
 use subscriptions::Subscriptions;
 
-/// Several files change together when a governor does: probe once, this long after the first.
+/// A change of governor changes several files: probe once, this long after the first change.
 const PROBE_DELAY: Duration = Duration::from_millis(20);
-/// A tunable that keeps vanishing costs no more than one probe in this time.
+/// A tunable that keeps vanishing causes at most one probe in this time.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
-/// How the daemon is scheduled, where it may be, while it does not work at leisure.
+/// The daemon's scheduling when it is permitted, except in [`Engine::at_leisure`].
 const REAL_TIME: &str = "real-time";
-/// So often a mechanism may decide again about what became of its decisions.
+/// How often a mechanism may decide again about the outcomes of its decisions.
 const MOST_ROUNDS: u32 = 32;
 
-/// The tunables that a daemon under `config` writes on this device as it is now, named as on the device.
+/// The tunables that a daemon under `config` would write on this device now, named as on the device.
 pub fn tunables(root: &Root, config: &Config) -> Vec<PathBuf> {
     let file = |target: Target| match target {
         Target::Tunable(file) => Some(file),
@@ -69,7 +69,7 @@ pub fn tunables(root: &Root, config: &Config) -> Vec<PathBuf> {
     mechanisms::tunables_of(Mechanisms::new(list::all()), root, config).into_iter().filter_map(file).collect()
 }
 
-/// Has a recording hold what the mechanisms would look for under other configurations: a replay may be given one.
+/// Records the files that mechanisms would probe under other configurations, which a replay may use.
 fn note_other_probes(mechanisms: &mut Mechanisms, make: fn() -> Vec<Box<dyn Mechanism>>, root: &Root) {
     mechanisms.note_probe(root, |noting| {
         // Warnings about a configuration that is not in force would mislead.
@@ -99,7 +99,7 @@ pub struct Engine {
     guarding: Guarding,
     probe_due: Option<BootTime>,
     last_probe: BootTime,
-    /// The device was read while a frequency limit did not show yet what was restored.
+    /// The last probe ran before all frequency limits showed their restored values.
     has_read_early: bool,
     kept: KeptFiles,
     metrics: Metrics,
@@ -110,18 +110,18 @@ pub struct Engine {
     questions: VecDeque<(usize, Question)>,
 }
 
-/// The device, whose journal is taken for so long.
+/// The device as a sink, with its journal locked for `tenure`.
 fn opened(tenure: Tenure, root: &Root) -> Result<Sink, JournalError> {
     let journal = Journal::open_for(tenure, Holder::Daemon, &root.runtime_folder(), root)?;
     Ok(Sink::Device(Box::new(journal)))
 }
 
 impl Engine {
-    /// Reads the configuration, takes the journal (and puts back what a dead daemon left), starts the guardian, opens
-    /// the control socket, and probes the device. A dry run takes nothing.
+    /// Reads the configuration, locks the journal (and restores what a dead daemon left), starts the guardian, opens the
+    /// control socket, and probes the device. A dry run has no journal, guardian or socket.
     ///
     /// # Errors
-    /// A configuration that is not right, a second daemon, a control socket that cannot be opened.
+    /// An invalid configuration, a second daemon, or a control socket that cannot be opened.
     pub fn start(options: Options) -> anyhow::Result<Self> {
         let layers = options.read_config()?;
         let (root, config) = (&options.root, &layers.config);
@@ -202,10 +202,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Works until SIGTERM or SIGINT, then gives everything back.
+    /// Runs until SIGTERM or SIGINT, then restores everything.
     ///
     /// # Errors
-    /// When waiting for events fails; everything is given back then as well.
+    /// When waiting for events fails; everything is restored then as well.
     pub fn run(mut self) -> anyhow::Result<()> {
         for mechanism in self.mechanisms.all() {
             tracing::info!("{}: {}", mechanism.name(), mechanism.support().reason);
@@ -213,7 +213,7 @@ impl Engine {
         self.notify(&[NotifyState::Ready]);
         tracing::info!("ready");
         if let Err(error) = own_code::unmap() {
-            tracing::debug!("the code of the start stays mapped: {error}");
+            tracing::debug!("cannot unmap the start-up code: {error}");
         }
         let outcome = self.work_until(|engine| engine.stopping);
         self.notify(&[NotifyState::Stopping]);
@@ -221,7 +221,7 @@ impl Engine {
         outcome
     }
 
-    /// Helps the launch of `application`, which is process `pid`, until it is over, then gives everything back.
+    /// Boosts the launch of `application`, which is process `pid`, until it is over, then restores everything.
     ///
     /// # Errors
     /// As [`Engine::run`].
@@ -242,7 +242,7 @@ impl Engine {
             let at_most = (pending.is_some() || !self.questions.is_empty()).then_some(&at_once);
             self.set_timer().and_then(|()| self.poller.wait(&mut ready, at_most)).context("cannot wait for events")?;
             ready.extend(pending.map(Token::Client).filter(|token| !ready.contains(token)));
-            // Clients come last and one request of each at a time: a launch never waits for more than that.
+            // Clients come last, with one request each per turn: a launch waits for no more than that.
             for is_of_clients in [false, true] {
                 for &token in ready.iter().filter(|token| token.is_of_clients() == is_of_clients) {
                     self.take(token);
@@ -263,7 +263,7 @@ impl Engine {
         self.save();
     }
 
-    /// Lets every mechanism decide about `event` and carries the decisions out. True when something was written.
+    /// Lets every mechanism decide about `event` and carries out the decisions. True when a target was written.
     fn dispatch(&mut self, now: BootTime, event: &Event) -> bool {
         let mut written = false;
         self.mechanisms.note_event(now, None, event);
@@ -273,27 +273,27 @@ impl Engine {
         let lost = self.executor.lost();
         self.tell_ended(now, lost);
         self.follow_mechanisms(now);
-        // Within a batch of process events the subscription itself is lent out; it follows at the batch's end.
+        // While a batch of process events is handled, the subscription is taken out; it is updated after the batch.
         if self.subscriptions.processes.is_some() || !matches!(event, Event::Process(_)) {
             self.listen(now);
         }
         written
     }
 
-    /// Tells the mechanism at `index` alone of `event`.
+    /// Sends `event` only to the mechanism at `index`.
     fn tell(&mut self, now: BootTime, index: usize, event: &Event) {
         self.mechanisms.note_event(now, Some(index), event);
         self.decide(now, index, event);
     }
 
-    /// Lets the mechanism at `index` decide about `event` and carries that out. True when something was written.
+    /// Lets the mechanism at `index` decide about `event` and carries that out. True when a target was written.
     fn decide(&mut self, now: BootTime, index: usize, event: &Event) -> bool {
         let mut decisions = Vec::new();
         self.mechanisms.at(index).on_event(now, event, &mut decisions);
         self.settle(now, index, decisions)
     }
 
-    /// Answers the oldest question of a mechanism; one at a time, so that no event waits for more than that.
+    /// Answers the oldest question of a mechanism: one per turn, so that an event waits for one at most.
     fn answer_question(&mut self) {
         let Some((index, question)) = self.questions.pop_front() else { return };
         let answer = |engine: &mut Self| {
@@ -306,9 +306,9 @@ impl Engine {
         if question.is_urgent() { answer(self) } else { self.at_leisure(answer) }
     }
 
-    /// Does what mechanisms ask for beside decisions.
+    /// Carries out what mechanisms want besides decisions: news, children, questions and probes.
     fn follow_mechanisms(&mut self, now: BootTime) {
-        self.stand_aside();
+        self.leave_reserved_cpus();
         self.tell_watchers(now);
         self.follow_children(now);
         self.mechanisms.take_questions(&mut self.questions);
@@ -317,8 +317,8 @@ impl Engine {
         }
     }
 
-    /// Carries out what the mechanism at `index` has decided, tells it what became of that, and goes on with what it
-    /// decides then. True when something was written.
+    /// Carries out the decisions of the mechanism at `index`, passes it the outcomes, and goes on with its next decisions.
+    /// True when a target was written.
     fn settle(&mut self, now: BootTime, index: usize, mut decisions: Vec<Decision>) -> bool {
         let mut written = false;
         for _ in 0..MOST_ROUNDS {
@@ -336,7 +336,7 @@ impl Engine {
         written
     }
 
-    /// Counts what became of decisions. True when something was written.
+    /// Counts outcomes. True when a target was written.
     fn count(&mut self, now: BootTime, outcomes: &[Outcome]) -> bool {
         let mut written = false;
         for Outcome { target, effect, .. } in outcomes {
@@ -356,7 +356,7 @@ impl Engine {
         written
     }
 
-    /// Tells each mechanism of its leases that ended by themselves.
+    /// Passes to each mechanism the outcomes of its leases that ended without its decision.
     fn tell_ended(&mut self, now: BootTime, ended: Vec<(&'static str, Outcome)>) {
         for (owner, outcome) in ended {
             let outcomes = [outcome];
@@ -368,14 +368,14 @@ impl Engine {
         }
     }
 
-    /// Keeps off the cores that are kept free for others: the daemon runs before every ordinary task.
-    fn stand_aside(&mut self) {
+    /// Keeps the daemon off reserved CPUs: as a real-time task it preempts every ordinary task.
+    fn leave_reserved_cpus(&mut self) {
         if !self.executor.is_dry() && self.options.root.is_system() {
             self.own_mask.narrow_to(self.mechanisms.unreserved_cpus().as_deref());
         }
     }
 
-    /// Follows what the mechanisms want to hear now.
+    /// Updates the subscriptions to the mechanisms' present interest.
     fn listen(&mut self, now: BootTime) {
         let mut ended = Vec::new();
         let interest = self.mechanisms.interest();

@@ -1,4 +1,4 @@
-//! The list of mechanisms, and what they want together. What they are told goes through here, where it can be recorded.
+//! The list of mechanisms, and their combined demands. All inputs of mechanisms pass through here, so they can be recorded.
 
 use super::recording::{EventRecord, Recorder};
 use brisk_config::Config;
@@ -8,24 +8,24 @@ use brisk_mechanism::{
 };
 use brisk_sys::{BootTime, Root, Target};
 
-/// All of them. It begins idle, until [`Mechanisms::follow`].
+/// All mechanisms, idle until [`Mechanisms::follow`].
 #[derive(Debug)]
 pub struct Mechanisms {
     list: Vec<Box<dyn Mechanism>>,
-    /// Where what they are told is recorded.
+    /// Records their inputs and decisions.
     recorder: Option<Recorder>,
 }
 
-/// What each of them has decided, in their order.
+/// The decisions of each mechanism, in list order.
 pub type Decided = Vec<Vec<Decision>>;
 
 impl Mechanisms {
-    /// These, in the order in which they hear of an event.
+    /// The given mechanisms, in the order in which they receive events.
     pub fn new(mechanisms: Vec<Box<dyn Mechanism>>) -> Self {
         Self { list: mechanisms, recorder: None }
     }
 
-    /// Records from now on what they are told and decide.
+    /// Records their inputs and decisions from now on.
     pub fn record(&mut self, recorder: Recorder) {
         self.recorder = Some(recorder);
     }
@@ -36,22 +36,22 @@ impl Mechanisms {
         }
     }
 
-    /// How many there are.
+    /// The number of mechanisms.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// One of them, to be driven.
+    /// The mechanism at `index`.
     pub fn at(&mut self, index: usize) -> &mut dyn Mechanism {
         self.list[index].as_mut()
     }
 
-    /// Each of them.
+    /// All mechanisms.
     pub fn all(&self) -> impl Iterator<Item = &dyn Mechanism> {
         self.list.iter().map(AsRef::as_ref)
     }
 
-    /// Where in the list the one called `name` is.
+    /// The index of the mechanism `name`.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.list.iter().position(|mechanism| mechanism.name() == name)
     }
@@ -65,27 +65,27 @@ impl Mechanisms {
         decided.collect()
     }
 
-    /// Gives the one at `index` what an earlier run has kept; false when that is damaged.
+    /// Gives the mechanism at `index` the state that an earlier run saved; false when it is damaged.
     pub fn recall(&mut self, index: usize, text: &str) -> bool {
         self.note(|list| EventRecord::Recalled { mechanism: list[index].name().to_owned(), text: text.to_owned() });
         self.list[index].recall(text)
     }
 
-    /// Notes the configuration that [`Mechanisms::let_go`] and [`Mechanisms::follow`] hand out from now on.
+    /// Records the configuration that [`Mechanisms::let_go`] and [`Mechanisms::follow`] use from now on.
     pub fn note_configuration(&mut self, config: &Config) {
         if let Some(recorder) = &mut self.recorder {
             recorder.configure(config);
         }
     }
 
-    /// Notes what `probe` finds, beside what the mechanisms themselves probe for.
+    /// Records what `probe` reads, in addition to the mechanisms' own probes.
     pub fn note_probe(&mut self, root: &Root, probe: impl FnOnce(&Root)) {
         if let Some(recorder) = &self.recorder {
             probe(&recorder.noting(root));
         }
     }
 
-    /// Releases what would hide the device's own values; [`Mechanisms::follow`] comes next.
+    /// Releases the leases that hide the device's own values; [`Mechanisms::follow`] comes next.
     pub fn let_go(&mut self, now: BootTime, surroundings: Surroundings<'_>) -> Decided {
         let is_new_configuration = surroundings.is_new_configuration;
         self.on_device(
@@ -97,7 +97,7 @@ impl Mechanisms {
         )
     }
 
-    /// Lets each of them probe, and go on under what is there now.
+    /// Lets each mechanism probe the device, and go on under its present state and configuration.
     pub fn follow(&mut self, now: BootTime, surroundings: Surroundings<'_>) -> Decided {
         let is_new_configuration = surroundings.is_new_configuration;
         let record = EventRecord::Followed { at: now, is_new_configuration };
@@ -120,7 +120,7 @@ impl Mechanisms {
         decided
     }
 
-    /// Notes that all are told of `event`, or the one at `to` alone.
+    /// Records that all mechanisms receive `event`, or only the one at `to`.
     pub fn note_event(&mut self, now: BootTime, to: Option<usize>, event: &Event) {
         self.note(|list| EventRecord::Happened {
             at: now,
@@ -129,7 +129,7 @@ impl Mechanisms {
         });
     }
 
-    /// Notes what the one at `index` has decided.
+    /// Records the decisions of the mechanism at `index`.
     pub fn note_decisions(&mut self, now: BootTime, index: usize, decisions: &[Decision]) {
         self.note(|list| EventRecord::Decided {
             at: now,
@@ -138,7 +138,7 @@ impl Mechanisms {
         });
     }
 
-    /// Tells the one at `index` what became of its decisions.
+    /// Passes the outcomes of its decisions to the mechanism at `index`.
     pub fn on_outcomes(&mut self, now: BootTime, index: usize, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
         self.note(|list| EventRecord::Became {
             at: now,
@@ -148,41 +148,41 @@ impl Mechanisms {
         self.list[index].on_outcomes(now, outcomes, decisions);
     }
 
-    /// Ends everything.
+    /// Stops all mechanisms.
     pub fn stop(&mut self, now: BootTime) -> Decided {
         self.note(|_| EventRecord::Stopped { at: now });
         self.decide(|mechanism, decisions| mechanism.stop(decisions))
     }
 
-    /// What all want to hear.
+    /// The combined interest of all mechanisms.
     pub fn interest(&self) -> Interest {
         self.all().fold(Interest::default(), |interest, mechanism| interest.and(mechanism.interest()))
     }
 
-    /// True when none has a use for an event of `kind` about `pid`.
+    /// True when no mechanism uses an event of `kind` about `pid`.
     pub fn ignore(&self, now: BootTime, kind: ProcessEventKind, pid: u32) -> bool {
         let mut interested = self.all().filter(|mechanism| mechanism.interest().kinds.contains(kind));
         interested.all(|mechanism| mechanism.ignores(now, kind, pid))
     }
 
-    /// The processes whose end any of them awaits.
+    /// The processes whose exit any mechanism awaits.
     pub fn awaited_exits(&self) -> Vec<u32> {
         self.all().flat_map(|mechanism| mechanism.awaited_exits()).copied().collect()
     }
 
-    /// The earliest moment that any wants.
+    /// The earliest deadline of any mechanism.
     pub fn deadline(&self) -> Option<BootTime> {
         self.all().filter_map(Policy::deadline).min()
     }
 
-    /// The targets that they write.
+    /// The targets that the mechanisms write.
     pub fn tunables(&self) -> Vec<Target> {
         let mut tunables = Vec::new();
         self.all().for_each(|mechanism| mechanism.append_tunables(&mut tunables));
         tunables
     }
 
-    /// What they want with the next sample of threads, each thread once.
+    /// The facts that mechanisms want with the next sample of threads, each thread once.
     pub fn thread_demand(&self, now: BootTime) -> ThreadDemand {
         let mut demand = ThreadDemand::default();
         self.all().for_each(|mechanism| mechanism.demand_threads(now, &mut demand));
@@ -191,12 +191,12 @@ impl Mechanisms {
         demand
     }
 
-    /// How threads are sampled: as the first says whom that matters to.
+    /// How threads are sampled, according to the first mechanism that says so.
     pub fn thread_sampling(&self) -> Option<ThreadSampling<'_>> {
         self.all().find_map(Policy::thread_sampling)
     }
 
-    /// The CPUs that are left for the daemon by all that reserve some; `None` when none does, or nothing would be left.
+    /// The CPUs that no mechanism reserves, for the daemon itself; `None` when none are reserved, or all are.
     pub fn unreserved_cpus(&self) -> Option<Vec<u32>> {
         let mut unreserved = self.all().filter_map(Policy::unreserved_cpus);
         let mut cpus = unreserved.next()?.to_vec();
@@ -204,38 +204,38 @@ impl Mechanisms {
         (!cpus.is_empty()).then_some(cpus)
     }
 
-    /// What is done for launches, by the first that helps them.
+    /// The support for launches by the first mechanism that boosts them.
     pub fn launch_help(&self) -> Option<LaunchHelp<'_>> {
         self.all().find_map(Policy::launch_help)
     }
 
-    /// True while any of them helps a launch.
+    /// True while any mechanism boosts a launch.
     pub fn is_helping_launch(&self) -> bool {
         self.all().filter_map(Policy::launch_help).any(|help| help.is_going_on)
     }
 
-    /// Tells all whether a client wants to hear their news.
+    /// Tells all mechanisms whether a client watches their news.
     pub fn set_watched(&mut self, watched: bool) {
         self.list.iter_mut().for_each(|mechanism| mechanism.set_watched(watched));
     }
 
-    /// Tells all which processes were in the foreground when that began to be watched.
+    /// Passes to all mechanisms the foreground processes at the start of the watch.
     pub fn begin_in_foreground(&mut self, pids: &[u32]) {
         self.note(|_| EventRecord::Foreground { pids: pids.to_vec() });
         self.list.iter_mut().for_each(|mechanism| mechanism.begin_in_foreground(pids));
     }
 
-    /// What clients are told.
+    /// Appends the news for clients.
     pub fn take_news(&mut self, news: &mut Vec<News>) {
         self.list.iter_mut().for_each(|mechanism| mechanism.take_news(news));
     }
 
-    /// Has each of them read what it tells of the device.
+    /// Lets each mechanism read the device again for its status.
     pub fn refresh(&mut self, now: BootTime, root: &Root) {
         self.list.iter_mut().for_each(|mechanism| mechanism.refresh(now, root));
     }
 
-    /// What they ask, and which of them asks.
+    /// Appends the mechanisms' questions, each with the index of its mechanism.
     pub fn take_questions(&mut self, asked: &mut impl Extend<(usize, Question)>) {
         let mut questions = Vec::new();
         for (index, mechanism) in self.list.iter_mut().enumerate() {
@@ -244,7 +244,7 @@ impl Mechanisms {
         }
     }
 
-    /// True when any of them wants the device to be probed again.
+    /// True when any mechanism wants the device to be probed again.
     pub fn take_probe_requests(&mut self) -> bool {
         let mut is_wanted = false;
         for mechanism in &mut self.list {
@@ -253,14 +253,14 @@ impl Mechanisms {
         is_wanted
     }
 
-    /// What each offers, in one sentence.
+    /// The support of each mechanism, in one line.
     pub fn describe(&self) -> String {
         let each = self.all().map(|mechanism| format!("{}: {}", mechanism.name(), mechanism.support().reason));
         each.collect::<Vec<_>>().join("; ")
     }
 }
 
-/// What they write on the device below `root`, if they are configured so; nothing is carried out.
+/// The targets that `mechanisms` would write on the device below `root` under `settings`; nothing is written.
 pub fn tunables_of(mut mechanisms: Mechanisms, root: &Root, settings: &dyn brisk_mechanism::Settings) -> Vec<Target> {
     let surroundings = Surroundings { root, settings, is_new_configuration: true };
     drop(mechanisms.follow(BootTime::now(), surroundings));

@@ -1,4 +1,4 @@
-//! How the daemon is started.
+//! The daemon's start options.
 
 use std::path::PathBuf;
 
@@ -6,32 +6,32 @@ use brisk_config::{ConfigError, Layers};
 use brisk_mechanism::Mechanism;
 use brisk_sys::Root;
 
-/// How the daemon runs.
+/// The daemon's options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The device.
     pub root: Root,
-    /// This file alone instead of the layers.
+    /// Only this file instead of the layers.
     pub config: Option<PathBuf>,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// Where what its mechanisms are told and decide is recorded.
+    /// The file of the recording, if any.
     pub record: Option<PathBuf>,
-    /// Makes the mechanisms that it drives.
+    /// Creates the mechanisms that it drives.
     pub mechanisms: fn() -> Vec<Box<dyn Mechanism>>,
 }
 
-/// What an engine is for.
+/// The purpose of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To serve until it is told to stop.
+    /// Runs until it is stopped.
     Daemon,
-    /// To print decisions and write nothing.
+    /// Prints decisions and writes nothing.
     DryRun {
-        /// As JSON lines instead of sentences.
+        /// JSON lines instead of sentences.
         json: bool,
     },
-    /// To help one announced launch, without a control socket and deaf to all others.
+    /// Boosts one announced launch, without a control socket, and ignores all other launches.
     OneLaunch,
 }
 

@@ -1,4 +1,4 @@
-//! The one epoll instance: level-triggered, so that a source may be read a bounded amount at a time.
+//! The daemon's epoll instance: level-triggered, so that each source can be read a bounded amount at a time.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,17 +11,17 @@ use rustix::io::Errno;
 /// What became ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token {
-    /// SIGTERM or SIGINT came.
+    /// SIGTERM or SIGINT arrived.
     Stop,
-    /// SIGHUP came.
+    /// SIGHUP arrived.
     Reload,
-    /// The earliest of all deadlines has come.
+    /// The earliest of all deadlines has passed.
     Timer,
-    /// Process events wait.
+    /// Process events are pending.
     Processes,
     /// A cpufreq file was written.
     CpufreqFiles,
-    /// CPUs or policies may have come or gone.
+    /// CPUs or cpufreq policies may have been added or removed.
     KernelObjects,
     /// The group of the processes in the foreground changed.
     Foreground,
@@ -35,14 +35,14 @@ pub enum Token {
     Client(u32),
     /// A process whose end is awaited, by its id.
     Exit(u32),
-    /// The child of a mechanism, by the place of that in the list, spoke or died.
+    /// The child of a mechanism, by the mechanism's index, wrote output or died.
     Child(u32),
-    /// Tasks wait for memory.
+    /// Tasks stall on memory.
     Pressure,
 }
 
 impl Token {
-    /// True for what clients of the control socket want, who have time.
+    /// True for the control socket and its clients, which are served last.
     pub fn is_of_clients(self) -> bool {
         matches!(self, Self::Listener | Self::Client(_))
     }
@@ -89,7 +89,7 @@ impl Token {
     }
 }
 
-/// Events that are taken by one call.
+/// The most events that one call returns.
 const EVENTS_AT_ONCE: usize = 16;
 
 /// The epoll instance.
@@ -102,39 +102,39 @@ impl Poller {
     /// A new instance that watches nothing.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// The kernel's error.
     pub fn new() -> io::Result<Self> {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
-    /// Watches `source` for something to read, or a trigger of the kernel's for its event, until it is closed or removed.
+    /// Watches `source` for input, or a PSI trigger for its event, until it is closed or removed.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// The kernel's error.
     pub fn watch(&self, source: impl AsFd, token: Token) -> io::Result<()> {
         let flags = if token == Token::Pressure { EventFlags::PRI } else { EventFlags::IN };
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(token.encode()), flags)?)
     }
 
-    /// Watches `source` for room to write instead of something to read, or back.
+    /// Watches `source` for writability if `write`, else for input again.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// The kernel's error.
     pub fn rewatch(&self, source: impl AsFd, token: Token, write: bool) -> io::Result<()> {
         let flags = if write { EventFlags::OUT } else { EventFlags::IN };
         Ok(epoll::modify(&self.epoll, source, EventData::new_u64(token.encode()), flags)?)
     }
 
-    /// Watches `source` no longer.
+    /// Stops watching `source`.
     pub fn forget(&self, source: impl AsFd) {
-        // It may be closed at the other end, which removes it as well.
+        // It may have been removed already.
         let _ = epoll::delete(&self.epoll, source);
     }
 
-    /// Waits as long as it takes, or `at_most`, and appends what became ready to `ready`.
+    /// Waits, at most `at_most` if given, and appends the sources that became ready to `ready`.
     ///
     /// # Errors
-    /// The kernel's answer; a signal is none.
+    /// The kernel's error; a signal is none.
     pub fn wait(&self, ready: &mut Vec<Token>, at_most: Option<&Timespec>) -> io::Result<()> {
         let mut events = [MaybeUninit::uninit(); EVENTS_AT_ONCE];
         match epoll::wait(&self.epoll, &mut events, at_most) {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_survive_the_kernel() {
+    fn encoded_tokens_are_decoded_again() {
         for token in [Token::Stop, Token::Listener, Token::Client(7), Token::Exit(u32::MAX)] {
             assert_eq!(Token::decode(token.encode()), Some(token));
         }

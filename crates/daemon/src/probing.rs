@@ -1,4 +1,4 @@
-//! Following the device and the configuration when either has changed.
+//! Probes the device again when it or the configuration has changed.
 
 use sd_notify::NotifyState;
 
@@ -16,7 +16,7 @@ impl Engine {
         self.probe_due.get_or_insert(now + PROBE_DELAY);
     }
 
-    /// Looks at the device again.
+    /// Probes the device again.
     pub(super) fn probe(&mut self, now: BootTime) {
         self.last_probe = now;
         self.dispatch(now, &Event::DeviceChanged);
@@ -28,9 +28,9 @@ impl Engine {
         }
     }
 
-    /// Lets the mechanisms go on under the configuration and the device as they are now.
+    /// Lets the mechanisms go on under the present configuration and device.
     pub(super) fn rebuild(&mut self, now: BootTime, is_new_configuration: bool) {
-        // What is leased is not what the device has: it is restored before the device is read.
+        // Leases hide the device's own values, so they are released before the probe.
         let (root, settings) = (&self.options.root, &self.layers.config);
         self.mechanisms.note_configuration(settings);
         let decided = self.mechanisms.let_go(now, Surroundings { root, settings, is_new_configuration });
@@ -55,7 +55,7 @@ impl Engine {
         self.listen(now);
     }
 
-    /// Tunables have come since `brisk grant` was run: has it run again, where a service manager waits for that.
+    /// Tunables have appeared since `brisk grant` ran: asks the service manager, if it has `brisk-grant.path`, to run it again.
     pub(super) fn ask_for_grant(&self) {
         match grant::ask(&self.options.root) {
             Ok(()) => tracing::info!("new tunables are not granted yet: asked brisk-grant.path"),
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// Reads the configuration again; one that is not right changes nothing.
+    /// Reloads the configuration; an invalid one changes nothing.
     pub(super) fn reload(&mut self, now: BootTime) {
         let reloading = NotifyState::monotonic_usec_now().map(|usec| vec![NotifyState::Reloading, usec]);
         self.notify(&reloading.unwrap_or_else(|_| vec![NotifyState::Reloading]));

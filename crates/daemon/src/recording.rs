@@ -1,6 +1,6 @@
-//! A recording of the daemon: everything that its mechanisms were told, when, and what they decided, as JSON, one record a line.
+//! A recording of the daemon: the inputs and decisions of its mechanisms with their times, as one JSON record per line.
 //!
-//! It holds what a replay needs: the configuration, the files that probes found, each event, and what became of each decision.
+//! It has all that a replay needs: the configuration, the files that probes read, all events, and the outcome of each decision.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -17,25 +17,25 @@ use brisk_sys::{BootTime, Root};
 
 /// The number of the format.
 pub const FORMAT: u32 = 2;
-/// A longer recording ends here: a daemon that runs for weeks must not fill its disk.
+/// A recording ends at this size: a daemon that runs for weeks must not fill the disk.
 const LIMIT_BYTES: u64 = 256 << 20;
 
 /// One line of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum EventRecord {
-    /// The first.
+    /// The first record.
     Opened {
         /// [`FORMAT`].
         format: u32,
         /// The version of brisk.
         brisk: String,
-        /// Linux's release; empty where it could not be read.
+        /// The kernel release; empty when it could not be read.
         kernel: String,
-        /// The mechanisms, in the order in which they hear of an event.
+        /// The mechanisms, in the order in which they receive events.
         mechanisms: Vec<String>,
     },
-    /// A mechanism was given what an earlier run had kept.
+    /// A mechanism received the state that an earlier run had saved.
     Recalled {
         /// Its name.
         mechanism: String,
@@ -47,36 +47,36 @@ pub enum EventRecord {
         /// As TOML, with every value.
         text: String,
     },
-    /// What the next probe finds where it differs from what the last one found.
+    /// The files of the next probe that differ from those of the last one.
     Found {
-        /// By name.
+        /// By path.
         files: FoundFiles,
     },
-    /// The mechanisms released what hides the device's own values.
+    /// The mechanisms released the leases that hide the device's own values.
     LetGo {
         /// When.
         at: BootTime,
-        /// The configuration was read since the last time.
+        /// The configuration was read since the last probe.
         is_new_configuration: bool,
     },
     /// The mechanisms probed and took the configuration.
     Followed {
         /// When.
         at: BootTime,
-        /// The configuration was read since the last time.
+        /// The configuration was read since the last probe.
         is_new_configuration: bool,
     },
-    /// Something happened.
+    /// An event.
     Happened {
         /// When.
         at: BootTime,
-        /// The one mechanism that heard of it; all of them without a name.
+        /// The mechanism that received it; `None` for all of them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
-        /// What.
+        /// The event.
         event: Event,
     },
-    /// The mechanisms were told what was in the foreground when that began to be watched.
+    /// The mechanisms received the foreground processes when the daemon began to watch them.
     Foreground {
         /// The processes.
         pids: Vec<u32>,
@@ -87,28 +87,28 @@ pub enum EventRecord {
         at: BootTime,
         /// Its name.
         mechanism: String,
-        /// What, and why.
+        /// The actions and their reasons.
         decisions: Vec<Decision>,
     },
-    /// A mechanism was told what became of its decisions, or of leases that ended by themselves.
+    /// A mechanism received the outcomes of its decisions, or of leases that ended without one.
     Became {
         /// When.
         at: BootTime,
         /// Its name.
         mechanism: String,
-        /// What.
+        /// The outcomes.
         outcomes: Vec<Outcome>,
     },
-    /// The mechanisms were told that the daemon stops.
+    /// The mechanisms were stopped with the daemon.
     Stopped {
         /// When.
         at: BootTime,
     },
-    /// The last.
+    /// The last record.
     Closed {
-        /// So many lines come before it.
+        /// The number of lines before this one.
         records: u64,
-        /// It is not the daemon's end but the greatest length of a recording.
+        /// The recording ended because of its size, not with the daemon.
         is_full: bool,
     },
 }
@@ -117,7 +117,7 @@ pub enum EventRecord {
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
-    /// None once it is closed, or could not be written.
+    /// `None` once it is closed, or a write has failed.
     file: Option<BufWriter<File>>,
     records: u64,
     bytes: u64,
@@ -128,10 +128,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins a recording of `mechanisms` in the new file `path`, which only its owner may read: it names processes.
+    /// Begins a recording of `mechanisms` in the new file `path`, which only its owner may read, since it names processes.
     ///
     /// # Errors
-    /// When there is such a file, or none can be made there.
+    /// When the file exists or cannot be created.
     pub fn create(path: &Path, root: &Root, mechanisms: Vec<String>) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut recorder = Self {
@@ -153,7 +153,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Appends `record`. When that fails it says so and records no more: the daemon has other work.
+    /// Appends `record`. On failure it logs an error and stops recording; the daemon goes on.
     pub fn write(&mut self, record: &EventRecord) {
         let Some(file) = &mut self.file else { return };
         let written = serde_json::to_string(record).map_err(io::Error::from).and_then(|line| {
@@ -174,7 +174,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that `config` is in force from now on.
+    /// Records that `config` is in force from now on.
     pub fn configure(&mut self, config: &Config) {
         if self.configuration.as_ref() == Some(config) {
             return;
@@ -186,12 +186,12 @@ impl Recorder {
         self.configuration = Some(config.clone());
     }
 
-    /// `root`, through which a probe is to read so that what it finds is recorded.
+    /// A `root` for probes, which notes the files that they read for the recording.
     pub fn noting(&self, root: &Root) -> Root {
         root.noting(&self.seen)
     }
 
-    /// Appends what was found since the last call and was not known.
+    /// Appends the files read since the last call that are new or have changed.
     pub fn take_found(&mut self) {
         let mut files = self.seen.take();
         files.retain(|name, found| self.device.get(name) != Some(found));
@@ -231,7 +231,7 @@ mod tests {
 
     // Verifies DAEMON-1.
     #[test]
-    fn writes_a_line_a_record_and_its_end() {
+    fn a_recording_has_one_line_per_record_and_an_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let mut written = recorder(&path);
@@ -255,7 +255,7 @@ mod tests {
 
     // Verifies DAEMON-1.
     #[test]
-    fn ends_by_itself_when_it_is_long() {
+    fn a_recording_ends_at_its_size_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let mut written = recorder(&path);
@@ -270,7 +270,7 @@ mod tests {
 
     // Verifies DAEMON-1.
     #[test]
-    fn a_full_disk_ends_the_recording_alone() {
+    fn a_full_disk_ends_only_the_recording() {
         let folder = tempfile::tempdir().unwrap();
         let mut written = recorder(&folder.path().join("a"));
         written.file = Some(BufWriter::with_capacity(8, OpenOptions::new().write(true).open("/dev/full").unwrap()));
@@ -281,7 +281,7 @@ mod tests {
 
     // Verifies DAEMON-1.
     #[test]
-    fn what_a_probe_finds_is_recorded_when_it_changes() {
+    fn files_of_a_probe_are_recorded_when_they_change() {
         let folder = tempfile::tempdir().unwrap();
         let (_tree, root) = brisk_sys::test_trees::root_of(&[("proc/a", "1")]);
         let path = folder.path().join("a");

@@ -1,8 +1,8 @@
-//! Replays a recording: the mechanisms are told again what they were told, below a tree of the files that were found then, and
-//! nothing of this device is read or changed.
+//! Replays a recording: the mechanisms receive the recorded events again, over a tree of the recorded files. This device is
+//! neither read nor changed.
 //!
-//! Under the recorded configuration they hear what became of each decision on the device. Under another one they decide otherwise,
-//! so every decision counts as carried out, as in a dry run, and deadlines come when the mechanisms ask for them.
+//! Under the recorded configuration they receive the recorded outcomes. Under another one their decisions may differ, so every
+//! decision is taken as carried out, as in a dry run, and deadlines pass when the mechanisms ask for them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, BufRead};
@@ -19,29 +19,29 @@ use brisk_config::Config;
 use brisk_mechanism::{Action, Decision, Event, Interest, Outcome, ProcessEventKind, Support, Surroundings, list};
 use brisk_sys::{BootTime, Root, seen};
 
-/// A line is longer only in a file that is no recording: thousands of threads in one sample take 2 MiB.
+/// A file with a longer line is no recording: a sample of thousands of threads takes 2 MiB.
 const LINE_LIMIT_BYTES: u64 = 64 << 20;
-/// So many deadlines may come between two records; a mechanism that asks for the same one again would ask for ever.
+/// The most deadlines between two records: a mechanism that asks for the same one again and again would never end.
 const MOST_DEADLINES: u32 = 100_000;
 
-/// A decision that is on one side only.
+/// A decision that is only in the recording or only in the replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
     /// Since the start of the recording, in milliseconds.
     pub at_ms: f64,
-    /// Whose decision.
+    /// The mechanism that decided.
     pub mechanism: String,
-    /// True when the recording has it, false when the replay has.
+    /// True when it is in the recording, false when it is in the replay.
     pub is_recorded: bool,
     /// How long a lease lasts at most, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lasts_ms: Option<f64>,
-    /// What, and why.
+    /// The action and its reason.
     #[serde(flatten)]
     pub decision: Decision,
 }
 
-/// How often a mechanism decided, and how it says that it is supported.
+/// The number of a mechanism's decisions, and its support.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Count {
     /// Its name.
@@ -50,38 +50,38 @@ pub struct Count {
     pub recorded: usize,
     /// Decisions in the replay.
     pub replayed: usize,
-    /// Of the replay, at its end.
+    /// Its support at the end of the replay.
     pub support: Support,
 }
 
-/// What a replay showed.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replayed {
     /// The version of brisk that recorded.
     pub brisk: String,
-    /// The Linux that it ran on.
+    /// The kernel release that it ran on.
     pub kernel: String,
     /// From the first event to the last, in seconds.
     pub seconds: f64,
     pub events: u64,
-    /// The recording has reached its greatest length before the daemon ended.
+    /// The recording reached its size limit before the daemon ended.
     pub is_full: bool,
     /// Each mechanism's decisions.
     pub mechanisms: Vec<Count>,
-    /// Decisions on one side only, in the order of time.
+    /// Decisions that are only in one of the two, in the order of time.
     pub differences: Vec<Difference>,
-    /// Kinds of events that mechanisms wanted and the recording has none of.
+    /// Kinds of events that mechanisms wanted and that the recording lacks.
     pub missing_events: BTreeSet<&'static str>,
 }
 
-/// A decision, when, and the place of its mechanism in the list.
+/// The time of a decision, the index of its mechanism, and the decision.
 type Made = (BootTime, usize, Decision);
 
-/// Replays the recording that `lines` reads, under `other` in place of the recorded configuration. Files are laid out in `tree`,
-/// which is empty.
+/// Replays the recording in `lines`, under the configuration `other` if given. Files are laid out in `tree`, which must be
+/// empty.
 ///
 /// # Errors
-/// A recording that is cut, damaged, or of another version, with its line.
+/// A recording that is cut, damaged, or of another version, with the line.
 pub fn replay(lines: impl BufRead, other: Option<&Config>, tree: &Path) -> anyhow::Result<Replayed> {
     let mut lines = Lines { lines, number: 0 };
     let Some(EventRecord::Opened { format, brisk, kernel, mechanisms }) = lines.next()? else {
@@ -129,16 +129,16 @@ struct Replay {
     mechanisms: Mechanisms,
     root: Root,
     config: Config,
-    /// In place of the recorded configuration, and where its decisions are carried out then.
+    /// Under another configuration than the recorded one: carries out its decisions.
     other: Option<Executor>,
     /// The decisions of the recording.
     recorded: Vec<Made>,
-    /// Those of this replay.
+    /// The decisions of this replay.
     made: Vec<Made>,
     first: Option<BootTime>,
     now: BootTime,
     events: u64,
-    /// The kinds of events that the recording has, and those that mechanisms asked for.
+    /// The kinds of events in the recording, and those that mechanisms asked for.
     heard: BTreeSet<&'static str>,
     wanted: BTreeSet<&'static str>,
 }
@@ -166,9 +166,9 @@ impl Replay {
         self.mechanisms.position(name).with_context(|| format!("there is no mechanism {name:?}"))
     }
 
-    /// Goes on to `at`: under another configuration what is due by then comes first.
+    /// Advances to `at`: under another configuration, deadlines until then pass first.
     fn advance(&mut self, at: BootTime) -> anyhow::Result<()> {
-        ensure!(at >= self.now, "time goes back");
+        ensure!(at >= self.now, "its time is before that of the record before it");
         self.first.get_or_insert(at);
         for _ in 0..MOST_DEADLINES {
             let Some(executor) = &mut self.other else { break };
@@ -233,7 +233,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Hands the recorded device and the configuration to `tell`.
+    /// Calls `tell` with the recorded device and the configuration.
     fn on_device(
         &mut self,
         at: BootTime,
@@ -277,7 +277,7 @@ impl Replay {
         }
     }
 
-    /// Takes what the mechanism at `index` has decided; under another configuration it is carried out as in a dry run.
+    /// Records the decisions of the mechanism at `index`; under another configuration, carries them out as in a dry run.
     fn settle(&mut self, index: usize, mut decisions: Vec<Decision>) {
         self.forget_requests();
         for _ in 0..MOST_ROUNDS {
@@ -294,7 +294,7 @@ impl Replay {
         }
     }
 
-    /// Takes what mechanisms ask the daemon for: the recording has the answers.
+    /// Drops the mechanisms' questions to the daemon: the recording has the answers.
     fn forget_requests(&mut self) {
         self.mechanisms.take_questions(&mut VecDeque::new());
         self.mechanisms.take_news(&mut Vec::new());
@@ -341,7 +341,7 @@ impl Replay {
     }
 }
 
-/// What is in one of the two alone. A decision is the same when its mechanism made it at the same moment.
+/// The decisions that are only in one of the two. Equal decisions of a mechanism at the same time match.
 fn only_in_one(recorded: Vec<Made>, made: Vec<Made>) -> (Vec<Made>, Vec<Made>) {
     let alike = |all: Vec<Made>| {
         let mut alike: BTreeMap<_, Vec<Made>> = BTreeMap::new();
@@ -362,7 +362,7 @@ fn only_in_one(recorded: Vec<Made>, made: Vec<Made>) -> (Vec<Made>, Vec<Made>) {
     (recorded.into_values().flatten().collect(), made.into_values().flatten().collect())
 }
 
-/// What an event is called when there is none of it.
+/// The name of an event's kind, for the list of missing events.
 fn kind(event: &Event) -> &'static str {
     match event {
         Event::Process(process) => process_kind(process.kind),
@@ -385,7 +385,7 @@ fn process_kind(kind: ProcessEventKind) -> &'static str {
     }
 }
 
-/// What `interest` asks for, by the names of [`kind`].
+/// The kinds of events that `interest` asks for, by the names of [`kind`].
 fn kinds(interest: &Interest) -> Vec<&'static str> {
     use ProcessEventKind::{Comm, Exec, Exit, Fork, Uid};
     let processes = [Fork, Exec, Comm, Uid, Exit].into_iter().filter(|kind| interest.kinds.contains(*kind));

@@ -10,13 +10,13 @@ use brisk_mechanism::{Event, Policy, Process, ProcessFacts, Support};
 use brisk_sys::BootTime;
 
 impl Engine {
-    /// Client `number` became ready: takes what it sent, and answers what is complete.
+    /// Client `number` became ready: reads its input, and answers at most one request.
     pub(super) fn serve(&mut self, number: u32, now: BootTime) {
         if let Some(control) = &mut self.control {
             control.settle(number, now, &self.poller);
             control.read(number, now, &self.poller);
         }
-        // One at a time: what else it has sent waits until events have been taken.
+        // One per turn: its other requests wait until pending events have been handled.
         if let Some(request) = self.control.as_mut().and_then(|control| control.next_request(number, now)) {
             let line = match request.and_then(|request| self.answer(number, now, request)) {
                 Ok(result) => protocol::answer(&result),
@@ -58,7 +58,7 @@ impl Engine {
             }
             Request::Placement => {
                 let mechanism = self.mechanisms.all().find(|mechanism| mechanism.name() == "placement");
-                mechanism.and_then(Policy::details).ok_or_else(|| "nothing is known of that".to_owned())
+                mechanism.and_then(Policy::details).ok_or_else(|| "placement has no data".to_owned())
             }
             Request::Reload => {
                 self.reload(now);
@@ -82,12 +82,12 @@ impl Engine {
         process
     }
 
-    /// What this device offers to launches; `None` when no mechanism helps them.
+    /// The support for launches on this device; `None` when no mechanism boosts them.
     pub fn launch_support(&self) -> Option<&Support> {
         self.mechanisms.launch_help().map(|help| help.support)
     }
 
-    /// What the daemon does and did.
+    /// The daemon's status at `now`.
     pub fn status(&self, now: BootTime) -> Status {
         let driven = self.mechanisms.all().map(|mechanism| MechanismStatus {
             name: mechanism.name().to_owned(),

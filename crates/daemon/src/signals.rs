@@ -1,4 +1,4 @@
-//! Signals as something to read.
+//! Signals as readable descriptors.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use signal_hook::low_level::{pipe, unregister};
 
 use super::poller::{Poller, Token};
 
-/// The signals that the daemon answers.
+/// The signals that the daemon handles.
 #[derive(Debug)]
 pub struct Signals {
     reload: UnixStream,
@@ -21,7 +21,7 @@ impl Signals {
     /// Turns SIGTERM and SIGINT into [`Token::Stop`] and SIGHUP into [`Token::Reload`].
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// The kernel's error.
     pub fn register(poller: &Poller) -> io::Result<Self> {
         let (stop, stop_sender) = UnixStream::pair()?;
         let (reload, reload_sender) = UnixStream::pair()?;
@@ -36,7 +36,7 @@ impl Signals {
         Ok(Self { reload, _stop: stop, registered })
     }
 
-    /// Takes note of the reloads asked for so far.
+    /// Discards the reload requests received so far: one reload answers them all.
     pub fn drain_reload(&self) {
         let mut buffer = [0u8; 64];
         while rustix::io::read(&self.reload, &mut buffer).is_ok_and(|length| length > 0) {}

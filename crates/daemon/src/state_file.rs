@@ -1,5 +1,5 @@
-//! What mechanisms and the killer learn, kept across runs in `/var/lib/brisk`, on Android in `/data/misc/brisk`: each in a file
-//! of its own, written whole or not at all.
+//! The learned state of mechanisms and the killer, saved across runs in `/var/lib/brisk`, on Android in `/data/misc/brisk`: one
+//! file each, replaced atomically.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,20 @@ use super::mechanisms::Mechanisms;
 use brisk_mechanism::{Kept, LearnedFile};
 use brisk_sys::{Root, durable_file};
 
-/// Real states have 256 entries of about 100 bytes.
+/// Real states have at most 256 entries of about 100 bytes.
 const LIMIT_BYTES: u64 = 256 << 10;
 
-/// One file, and the text that it is taken to hold.
+/// One file, and the text that it is assumed to hold.
 #[derive(Debug)]
 pub(super) struct StateFile {
     about: LearnedFile,
     path: PathBuf,
     saved: String,
-    /// Reported once.
+    /// The last write failed; reported once.
     failed: bool,
 }
 
-/// Reads what an earlier run learned with `parse`, which returns `None` for a damaged text. `None` then, and where there is no
-/// file.
+/// Reads the state of an earlier run with `parse`, which returns `None` for damaged text. `None` then, and without a file.
 pub(super) fn recall<State>(
     root: &Root,
     about: LearnedFile,
@@ -36,12 +35,12 @@ pub(super) fn recall<State>(
 }
 
 impl StateFile {
-    /// The file of `about`, taken to hold `saved`, the text of what was recalled: a damaged file stays until something is learned.
+    /// The file of `about`, assumed to hold `saved`, the recalled state's text: a damaged file is kept until the state changes.
     pub(super) fn new(root: &Root, about: LearnedFile, saved: String) -> Self {
         Self { about, path: root.path(root.state_file(about.name)), saved, failed: false }
     }
 
-    /// Writes `text` when it differs from what is in the file. True when it is there.
+    /// Writes `text` if it differs from the file's. True when the file holds it.
     pub(super) fn save(&mut self, text: String) -> bool {
         if text == self.saved {
             return true;
@@ -62,12 +61,12 @@ impl StateFile {
     }
 }
 
-/// The mechanisms' files, by the place of their mechanism in the list.
+/// The mechanisms' files, each with the index of its mechanism.
 #[derive(Debug, Default)]
 pub(super) struct KeptFiles(Vec<(usize, StateFile)>);
 
 impl KeptFiles {
-    /// Gives every mechanism what it has kept.
+    /// Gives every mechanism its saved state.
     pub(super) fn recall(root: &Root, mechanisms: &mut Mechanisms) -> Self {
         let mut files = Vec::new();
         for index in 0..mechanisms.len() {
@@ -79,7 +78,7 @@ impl KeptFiles {
         Self(files)
     }
 
-    /// Writes what has changed since it was written last.
+    /// Writes the states that have changed since their last write.
     pub(super) fn save(&mut self, mechanisms: &mut Mechanisms) {
         for (index, file) in &mut self.0 {
             if let Some(Kept { text, .. }) = mechanisms.at(*index).kept() {
@@ -108,7 +107,7 @@ mod tests {
 
     // Verifies DAEMON-3.
     #[test]
-    fn what_was_learned_is_there_again() {
+    fn learned_launch_durations_survive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let text = r#"{"version":1,"launches":1,"applications":{"browser":{"mean_ms":700.0,"deviation_ms":350.0,"launches":1,"last":1}}}"#;
@@ -119,7 +118,7 @@ mod tests {
         assert_eq!(mechanisms.at(0).kept().unwrap().text, text);
         files.save(&mut mechanisms);
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
-        // A launch that ends by itself is learned.
+        // The duration of a launch that reports its end is learned.
         let settings =
             brisk_config::Config::parse("[launch]\ntriggers = [\"announced\"]\nactuators = [\"kick\"]").unwrap();
         let surroundings = Surroundings { root: &root, settings: &settings, is_new_configuration: true };
@@ -142,7 +141,7 @@ mod tests {
 
     // Verifies ANDROID-2.
     #[test]
-    fn on_android_it_is_kept_on_the_data_partition() {
+    fn on_android_state_is_saved_on_the_data_partition() {
         let (_folder, root) = root_of(&[("system/build.prop", ""), ("data/misc/", "")]);
         assert_eq!(recall(&root, learned::FILE, LearnedDurations::parse), None);
         let mut durations = LearnedDurations::default();

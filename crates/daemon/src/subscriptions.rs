@@ -1,4 +1,4 @@
-//! Keeps the daemon subscribed to what its mechanisms want to hear, and to nothing else.
+//! Keeps the daemon subscribed to exactly the events that its mechanisms want.
 
 use std::path::PathBuf;
 
@@ -15,24 +15,24 @@ use brisk_sys::system::foreground::Foreground;
 use brisk_sys::system::session::Sessions;
 use brisk_sys::{BootTime, Root};
 
-/// What the daemon listens to.
+/// The daemon's event sources.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    /// Process events, once a mechanism wanted any.
+    /// Process events, once a mechanism has wanted any.
     pub processes: Option<Processes>,
-    /// The processes in the foreground.
+    /// The foreground processes.
     pub foreground: Option<Foreground>,
-    /// The session in the foreground, where no group tells more.
+    /// The foreground session, if no cgroup holds the foreground processes.
     pub sessions: Option<Sessions>,
-    /// The ends of launched processes.
+    /// The exits of launched processes.
     pub exits: Exits,
     pub load: LoadSampler,
-    /// Who waits for memory.
+    /// Memory stalls.
     pub stalls: StallWatch,
     pub threads: ThreadSampler,
-    /// The files that choose governors.
+    /// The files that select governors and maximum frequencies.
     pub cpufreq_files: Option<CpufreqFiles>,
-    /// CPUs that come and go.
+    /// CPU hotplug.
     pub kernel_objects: Option<KernelObjects>,
     watched_policies: Vec<PathBuf>,
     processes_error: Option<String>,
@@ -43,9 +43,9 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Watches the device itself again: policies may have come or gone.
+    /// Renews the watches on the device: cpufreq policies may have been added or removed.
     pub fn watch_device(&mut self, root: &Root, poller: &Poller) {
-        // What could not be had before may be there now.
+        // A source that was not available before may be now.
         self.processes_error = None;
         self.foreground_error = None;
         self.sessions_tried = false;
@@ -62,13 +62,13 @@ impl Subscriptions {
             let opened = KernelObjects::open();
             match opened.and_then(|objects| poller.watch(&objects, Token::KernelObjects).map(|()| objects)) {
                 Ok(objects) => self.kernel_objects = Some(objects),
-                Err(error) => tracing::debug!("CPUs that come or go will not be noticed: {error}"),
+                Err(error) => tracing::debug!("CPU hotplug will not be noticed: {error}"),
             }
         }
     }
 
-    /// Listens to what `interest` says and to the ends of `awaited_exits` from `now` on; appends to `ended` those that
-    /// have ended already.
+    /// Subscribes to `interest` and to the exits of `awaited_exits` from `now` on; appends to `ended` the processes that
+    /// have exited already.
     pub fn follow(
         &mut self,
         now: BootTime,
@@ -101,7 +101,7 @@ impl Subscriptions {
         self.interest = interest;
     }
 
-    /// What mechanisms wanted last.
+    /// The mechanisms' last interest.
     pub fn interest(&self) -> Interest {
         self.interest
     }
@@ -122,7 +122,7 @@ impl Subscriptions {
         }
     }
 
-    /// Process events failed for good; they are subscribed to again when they are wanted next.
+    /// Closes the failed socket of process events; it is opened again when they are wanted next.
     pub fn close_processes(&mut self, poller: &Poller) {
         if let Some(processes) = self.processes.take() {
             poller.forget(&processes);
@@ -135,7 +135,7 @@ impl Subscriptions {
                 poller.watch(&foreground, Token::Foreground).map(|()| foreground).map_err(|error| error.to_string())
             }
             Ok(None) => {
-                Err("no top-app cpuset; a program may tell the control socket what is in the foreground".to_owned())
+                Err("no top-app cpuset; a program may report foreground processes on the control socket".to_owned())
             }
             Err(error) => Err(error.to_string()),
         };
@@ -148,7 +148,7 @@ impl Subscriptions {
         }
     }
 
-    /// The processes that were in the foreground when it began to be watched, once.
+    /// The foreground processes at the start of the watch; returned once.
     pub fn first_foreground(&mut self) -> Option<Vec<u32>> {
         let is_new = std::mem::take(&mut self.foreground_is_new);
         self.foreground.as_ref().filter(|_| is_new)?.pids().ok()
@@ -175,7 +175,7 @@ impl Subscriptions {
         }
     }
 
-    /// In words, for `brisk status`.
+    /// A description for `brisk status`.
     pub fn describe(&self, scheduling: &str) -> Sensors {
         let text = |is_open: bool, open: &str, error: &Option<String>| match (is_open, error) {
             (true, _) => open.to_owned(),
@@ -185,7 +185,7 @@ impl Subscriptions {
         Sensors {
             process_events: text(self.processes.is_some(), "subscribed", &self.processes_error),
             foreground: match self.sessions {
-                Some(_) => "the active session (logind); a program may tell the control socket more".to_owned(),
+                Some(_) => "the active session (logind); a program may report more on the control socket".to_owned(),
                 None => text(self.foreground.is_some(), "watched", &self.foreground_error),
             },
             scheduling: scheduling.to_owned(),

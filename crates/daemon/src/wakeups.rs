@@ -1,4 +1,4 @@
-//! What wakes the daemon, and what becomes of it.
+//! Handles everything that wakes the daemon.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Engine {
         if self.subscriptions.stalls.sample(now, &self.options.root) {
             self.dispatch(now, &Event::MemoryStall);
         }
-        // What is in the foreground already need not change first.
+        // A new session watch reports the present foreground without waiting for a change.
         if self.subscriptions.sessions.as_ref().is_some_and(|sessions| sessions.is_new) {
             self.take_session(now);
         }
@@ -78,7 +78,7 @@ impl Engine {
         {
             control.expire(now, &self.poller);
         }
-        // What is asked now may change what is shown.
+        // The answers to pending questions may change the foreseen actions.
         if self.questions.is_empty() && self.shown.due.is_some_and(|due| due <= now) {
             self.at_leisure(|engine| engine.show(now));
         }
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Does what may take its time as an ordinary task: in real time no other task, not even music, would get its CPU.
+    /// Does work that is not urgent as an ordinary task: a real-time task would delay all others on its CPU, even audio.
     pub(super) fn at_leisure(&mut self, work: impl FnOnce(&mut Self)) {
         let is_ordinary = self.scheduling == REAL_TIME && scheduling::become_ordinary().is_ok();
         work(self);
@@ -105,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// Does for a client what is urgent: what it announces is as good as an event.
+    /// Does urgent work for a client as a real-time task: its announcement is as urgent as an event.
     pub(super) fn at_once<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let is_real_time = self.scheduling == REAL_TIME && scheduling::become_real_time().is_ok();
         let done = work(self);

@@ -1,4 +1,4 @@
-//! Several experiments, one after the other. One that fails ends alone: what it has measured stays, and the others run on.
+//! Several experiments, one after another. A failed one ends alone: its measurements are kept, and the others run.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -9,51 +9,51 @@ use super::plan::{Line, Plan};
 use super::store::{Store, StoredResults};
 use brisk_report::proof::{ExperimentResult, Failure, FailureOf};
 
-/// One experiment with its place on disk.
+/// An experiment and its store.
 #[derive(Debug)]
 pub struct Member {
-    /// What is run.
+    /// The experiment and its file's text.
     pub entry: Entry,
     /// True for the quick form.
     pub quick: bool,
-    /// Where lines are stored.
+    /// The measured lines on disk.
     pub store: Store,
-    /// What is known so far.
+    /// The measured lines in memory.
     pub findings: Findings,
-    /// What became of it; `None` until it has ended.
+    /// How it ended; `None` until then.
     pub outcome: Option<ExperimentOutcome>,
 }
 
-/// What became of an experiment.
+/// How an experiment ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExperimentOutcome {
-    /// All of it is measured.
+    /// Every replicate is measured.
     Complete,
-    /// There was no time for all of it.
+    /// The time limit ended it.
     OutOfTime,
-    /// It came to no end.
+    /// It failed.
     Failed(Failure),
 }
 
-/// What happens to an experiment.
+/// An event of an experiment.
 #[derive(Debug)]
 pub enum CampaignEvent<'a> {
-    /// It begins.
+    /// It starts.
     Begun,
-    /// What a device of it needs was fetched and built.
+    /// What one of its devices needs is fetched and built.
     Prepared {
-        /// The device.
+        /// The device's plan.
         plan: &'a Plan,
         /// How long that took.
         took: Duration,
     },
-    /// What it had measured before cannot be used: [`StoredResults::Other`].
+    /// Its earlier measurements cannot be used: [`StoredResults::Other`].
     SetAside(&'a StoredResults),
-    /// All is prepared; it measures.
+    /// All devices are prepared; measuring starts.
     Measures,
-    /// A line of a device.
+    /// A device sent a line.
     Line(&'a Line),
-    /// It has ended so.
+    /// It has ended.
     Ended(&'a ExperimentOutcome),
 }
 
@@ -62,7 +62,7 @@ impl Member {
         Run { experiment: &self.entry.experiment, quick: self.quick, seed: self.store.header().seed }
     }
 
-    /// Its result, repeated by `command`.
+    /// Its result; `command` repeats it.
     pub fn result(&self, command: String) -> ExperimentResult {
         let failure = match &self.outcome {
             Some(ExperimentOutcome::Failed(failure)) => Some(failure.clone()),
@@ -97,7 +97,7 @@ impl Member {
     }
 }
 
-/// Runs one after the other, and says what happens to which of them. What fails is on record as its [`Member::outcome`].
+/// Runs the experiments in order and reports each event with its experiment's index. [`Member::outcome`] has failures.
 pub fn conduct(
     members: &mut [Member],
     place: &dyn Place,
@@ -108,7 +108,7 @@ pub fn conduct(
     for (index, member) in members.iter_mut().enumerate() {
         on_event(index, CampaignEvent::Begun);
         let ended = member.conduct(place, limits, &mut |event| on_event(index, event));
-        // An interrupt makes devices fail that would not have.
+        // An interrupt makes running devices fail; that is not the experiment's failure.
         if limits.interrupted.load(Ordering::Relaxed) {
             return RunEnding::Interrupted;
         }
@@ -166,7 +166,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
         Member { entry, quick: true, store, findings, outcome: None }
     }
 
-    /// Fails as the experiments' names say; ends an experiment's device after so many replicates.
+    /// Fails by the experiment's name: `unprepared` in preparation, `broken` after `breaks_after` replicates.
     struct Device {
         kernel: &'static str,
         breaks_after: usize,
@@ -218,7 +218,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
         }
     }
 
-    /// Runs the experiments in `folder`: for each, how many replicates it took over, measured and has, and its failure.
+    /// Runs the experiments in `folder`: for each, the replicates that it resumed with, measured and has, and its failure.
     fn conducted(folder: &Path, device: &Device) -> Vec<(usize, usize, usize, Option<Failure>)> {
         let mut members = ["unprepared", "broken", "whole"].map(|name| member(folder, name));
         let taken = members.each_ref().map(|member| member.findings.measured().count());
@@ -238,7 +238,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
 
     // Verifies PROVE-3.
     #[test]
-    fn what_fails_ends_alone_and_goes_on_where_it_stopped() {
+    fn a_failed_experiment_ends_alone_and_resumes_where_it_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let failed = |of, reason: &str| Some(Failure { of, reason: reason.to_owned() });
         let no_package = || failed(FailureOf::Lab, "there is no such package");

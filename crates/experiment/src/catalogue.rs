@@ -1,11 +1,11 @@
-//! The experiments that come with brisk, and how a person names them.
+//! The built-in experiments, and how the user names them.
 
 use std::path::Path;
 
 use super::spec::{Experiment, SpecError};
 use brisk_report::proof::Timekeeping;
 
-/// By name, in the order in which they are run.
+/// By name, in execution order.
 const EXPERIMENTS: &[&[(&str, &str)]] = &[
     #[cfg(feature = "lab")]
     OF_THE_LAB,
@@ -19,7 +19,7 @@ const OF_A_DEVICE: &[(&str, &str)] = &[
     ("boot-here", include_str!("../../../experiments/boot-here.toml")),
 ];
 
-/// What only the lab can run, a device need not carry.
+/// Experiments that run only in the lab: a device's binary does not carry them.
 #[cfg(feature = "lab")]
 const OF_THE_LAB: &[(&str, &str)] = &[
     ("boot-preload", include_str!("../../../experiments/boot-preload.toml")),
@@ -62,28 +62,28 @@ pub struct Entry {
     pub text: String,
 }
 
-/// What cannot be proved.
+/// Why a selection of experiments is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
     /// No experiment, mechanism or file has this name.
     #[error("there is no experiment or mechanism {name:?}; there are {known}, or give the path of a .toml file")]
     Unknown {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
-    /// It is one, but for another place.
+    /// The experiment runs in the other place: the lab or a real device.
     #[error("{name} runs {there}: {advice}")]
     Elsewhere {
         /// The experiment.
         name: String,
         /// Where it runs.
         there: &'static str,
-        /// What to type.
+        /// What to change in the command.
         advice: &'static str,
     },
-    /// Its file is wrong.
+    /// The experiment's file is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
@@ -96,11 +96,11 @@ pub fn all() -> Result<Vec<Entry>, SpecError> {
     texts().map(|(name, text)| entry(&format!("experiments/{name}.toml"), text)).collect()
 }
 
-/// The experiments that `names` stand for, without repetition: experiment names, mechanism names, paths of files; all
-/// of the place when there are none, without those that reboot the device: these must be named.
+/// The experiments that `names` select (of experiments, of mechanisms or of files), without duplicates. Without `names`: all of
+/// this place except those that reboot the device, which must be named.
 ///
 /// # Errors
-/// When a name stands for nothing, or for an experiment of the other place.
+/// When a name matches no experiment, or only experiments of the other place.
 pub fn select(names: &[String], here: bool) -> Result<Vec<Entry>, CatalogueError> {
     let fits = |entry: &Entry| (entry.experiment.mode == Timekeeping::Native) == here;
     let mut chosen: Vec<Entry> = Vec::new();
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(
             names(&[], true).unwrap(),
             ["memory-here", "placement-here", "launch-here"],
-            "no experiment reboots unasked"
+            "an experiment that reboots must be named"
         );
         assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);
         assert_eq!(names(&["placement"], true).unwrap(), ["placement-here"]);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_are_right() {
+    fn built_in_experiments_parse_and_fit_their_scenarios() {
         for ((file_name, _), Entry { experiment, .. }) in texts().zip(all().unwrap()) {
             assert_eq!(experiment.name, *file_name, "an experiment is named after its file");
             for arm in &experiment.arms {

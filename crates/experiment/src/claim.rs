@@ -1,4 +1,4 @@
-//! The grammar of claims: what is measured of which arms, at which points of the workload, and what is required.
+//! The grammar of claims: the measure, its arms, the points of the workload, and the requirement.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,29 +12,29 @@ use super::metric::Metric;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// How much less the arm takes than `against`, in % of `against`.
+    /// The arm's reduction relative to `against`, in % of `against`.
     Gain,
-    /// The part of the distance from `against` to `toward` that the arm covers, in %.
+    /// The share of the difference between `against` and `toward` that the arm removes, in %.
     GapClosed,
-    /// How much the arm takes, in the metric's unit.
+    /// The arm's figure, in the metric's unit.
     Level,
-    /// The greatest figure of any replicate of the arm, in the metric's unit.
+    /// The largest figure of any replicate of the arm, in the metric's unit.
     Worst,
     /// The 95th percentile of all single events of the arm, in the metric's unit.
     P95,
-    /// The 99th.
+    /// The 99th percentile of the same.
     P99,
-    /// How much more the arm takes than `toward`, in the metric's unit.
+    /// The arm's excess over `toward`, in the metric's unit.
     Loss,
     /// The arm's standard deviation, in the metric's unit.
     Spread,
-    /// The replicates of the arm in which the daemon did nothing, in %.
+    /// The share of the arm's replicates in which the daemon took no action, in %.
     StaysOff,
-    /// The part that the arm has of the gain which the baseline's own bound ([`Metric::BootBound`],
-    /// [`Metric::PreloadBound`]) allows, in %.
+    /// The arm's gain as a share of the gain that the baseline's bound ([`Metric::BootBound`], [`Metric::PreloadBound`])
+    /// allows, in %.
     OfBound,
-    /// How far the arm is from what was predicted of the baseline ([`Metric::BootOnTwo`], [`Metric::PreloadOnTwo`]), in %
-    /// of the boot: what is predicted of a preload is taken as part of one whose rest is as the baseline's.
+    /// The arm's deviation from the baseline's prediction ([`Metric::BootOnTwo`], [`Metric::PreloadOnTwo`]), in % of the boot:
+    /// of the predicted boot, or for a preload of the baseline's boot.
     OffPrediction,
 }
 
@@ -51,7 +51,7 @@ pub enum Centre {
 /// The points of the workload that a claim is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum At {
-    /// One result a launch point, or one for the lookups.
+    /// One result for each launch point, or one for the lookups.
     #[default]
     Each,
     /// One result: the mean of the measure over the launch points.
@@ -64,15 +64,15 @@ pub enum At {
     Named(Vec<String>),
 }
 
-/// What of a figure a requirement is about.
+/// Which part of a result must meet the requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judge {
-    /// Its whole interval.
+    /// The whole confidence interval.
     #[default]
     Interval,
-    /// The estimate; and the arm must not be shown to be worse than what it is compared with. "Shown" is less than one
-    /// chance in twenty that any of the claim's results is by chance (Bonferroni), by the permutation test.
+    /// The estimate; and no result may be significantly worse than what the arm is compared with: the permutation test's p is
+    /// below 0.05 over the number of the claim's results (Bonferroni).
     Estimate,
 }
 
@@ -118,14 +118,14 @@ impl<'de> Deserialize<'de> for At {
     }
 }
 
-/// What a measure has to reach.
+/// The requirement on a measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Requirement {
     /// `>= x`
     AtLeast(f64),
     /// `<= x`
     AtMost(f64),
-    /// `within x`: no further than x from zero, to either side (an equivalence).
+    /// `within x`: from -x to x (an equivalence).
     Within(f64),
 }
 
@@ -177,7 +177,7 @@ impl FromStr for Promise {
         if is_promise {
             Ok(Self(text.to_owned()))
         } else {
-            Err(format!("{text:?} is no promise's number; write \"LAUNCH-4\", as SPECIFICATION.md does"))
+            Err(format!("{text:?} is not a promise's number; write \"LAUNCH-4\", as SPECIFICATION.md does"))
         }
     }
 }
@@ -204,16 +204,16 @@ pub struct Claim {
     pub promise: Promise,
     /// The claim in words.
     pub text: String,
-    /// What is computed.
+    /// What is computed from the samples.
     pub measure: Measure,
-    /// Of which metric.
+    /// The metric of the samples.
     #[serde(default)]
     pub metric: Metric,
-    /// Of which centre of the samples.
+    /// How the samples become one figure.
     #[serde(default)]
     pub centre: Centre,
-    /// True compares within each block first: the centre is that of the blocks' own ratios (for a gain) or differences
-    /// (for a loss and for both sides of a gap), not a ratio or difference of two centres. For blocks whose conditions differ more
+    /// True compares within each block first: the result is the centre of the blocks' ratios (for a gain) or differences (for a
+    /// loss and for both sides of a gap), not the ratio or difference of two centres. For experiments whose blocks differ more
     /// than their arms do.
     #[serde(default)]
     pub paired: bool,
@@ -223,17 +223,17 @@ pub struct Claim {
     pub against: Option<Located<String>>,
     /// The arm that is the goal, for [`Measure::GapClosed`] and [`Measure::Loss`].
     pub toward: Option<Located<String>>,
-    /// At which points.
+    /// The points of the workload.
     #[serde(default)]
     pub at: At,
-    /// What is required; only reported when absent.
+    /// The requirement; without one, the result is only reported.
     pub required: Option<Requirement>,
-    /// Of what that is required.
+    /// Which part of the result must meet it.
     #[serde(default)]
     pub judged_by: Judge,
     /// In the full form, the largest half-width that the confidence interval may have, in the measure's unit.
     pub precision: Option<f64>,
-    /// The paper's own figure, as printed there.
+    /// The figure that the paper prints.
     pub paper: Option<String>,
     /// True for a claim that the quick form cannot decide.
     #[serde(default)]
@@ -241,12 +241,12 @@ pub struct Claim {
 }
 
 impl Measure {
-    /// Whether a block has a figure of its own that can be paired ([`Claim::paired`]).
+    /// Whether the measure can be computed within each block ([`Claim::paired`]).
     pub fn can_be_paired(self) -> bool {
         matches!(self, Self::Gain | Self::GapClosed | Self::Loss)
     }
 
-    /// The share of single events that is below the figure, for the measures that are about those.
+    /// The quantile of single events, for the measures of single events.
     pub fn share_of_events(self) -> Option<f64> {
         match self {
             Self::P95 => Some(0.95),
@@ -257,7 +257,7 @@ impl Measure {
 }
 
 impl Claim {
-    /// The metrics of its arm, of what that is compared with, and of its goal.
+    /// The metrics of the claim's arm, of `against` and of `toward`.
     pub fn metrics(&self) -> [Metric; 3] {
         match self.measure {
             Measure::OfBound if self.metric == Metric::Preload => [self.metric, self.metric, Metric::PreloadBound],

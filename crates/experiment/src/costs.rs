@@ -1,5 +1,5 @@
-//! What experiments have cost on this machine, on record beside their results; what comes with brisk was measured on a
-//! machine with two cores.
+//! The durations of experiments on this machine, recorded beside their results. The built-in costs were measured on a machine
+//! with two cores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,44 +14,42 @@ use super::estimate::Expected;
 use brisk_base::toml_text;
 use brisk_sys::durable_file;
 
-/// What comes with brisk.
 #[cfg(feature = "lab")]
 const SHIPPED: &str = include_str!("../../../lab/costs.toml");
 #[cfg(not(feature = "lab"))]
 const SHIPPED: &str = "";
 
-/// To set up a device that was never set up before, where nothing else is known.
+/// Set-up of a device without a recorded or built-in duration.
 const UNKNOWN_SET_UP_S: f64 = 30.0;
-/// What a guest takes beside what [`Run::cost_ms`] counts: its boot, its self-check, its warm-ups. It makes up the difference
-/// between that and a whole quick run on two cores.
+/// A guest's time that [`Run::cost_ms`] does not include: boot, self-check, warm-ups. Fitted to a whole quick run on two cores.
 const GUEST_START_S: f64 = 9.0;
-/// To find that all of a device is in the cache.
+/// Set-up of a device that is completely in the cache.
 const KNOWN_SET_UP_S: f64 = 1.0;
 
-/// What experiments cost.
+/// Durations of experiments.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// By scenario: seconds to set its device up. Of a record: once all is in the cache.
+    /// By scenario: seconds to set its device up. A recorded duration is that with a filled cache.
     #[serde(default)]
     pub set_up_s: BTreeMap<String, f64>,
-    /// By experiment: milliseconds for a millisecond of [`Run::cost_ms`], with as many devices at once as it has.
+    /// By experiment: milliseconds per millisecond of [`Run::cost_ms`], with the experiment's number of devices in parallel.
     #[serde(default)]
     pub pace: BTreeMap<String, f64>,
 }
 
 impl Costs {
-    /// What comes with brisk: of an empty cache.
+    /// The built-in costs, for an empty cache.
     pub fn shipped() -> Self {
-        // A test reads it.
+        // A test parses it: the default is never used.
         toml_text::from_str(SHIPPED).unwrap_or_default()
     }
 
-    /// What is on record in `path`; nothing where there is no readable record.
+    /// The record in `path`; empty where there is no readable one.
     pub fn read(path: &Path) -> Self {
         fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
 
-    /// Puts it on record in `path`.
+    /// Writes the record to `path`.
     ///
     /// # Errors
     /// Those of the file system.
@@ -59,22 +57,22 @@ impl Costs {
         durable_file::write(path, &serde_json::to_string_pretty(self)?, 0o644)
     }
 
-    /// A device was set up.
+    /// Records the duration of a device's set-up.
     pub fn learn_set_up(&mut self, scenario: &str, took: Duration) {
         let is_first = !self.set_up_s.contains_key(scenario);
-        // The next time it is all there.
+        // The next set-up finds everything in the cache.
         let seconds = if is_first { KNOWN_SET_UP_S.min(took.as_secs_f64()) } else { took.as_secs_f64() };
         self.set_up_s.insert(scenario.to_owned(), seconds);
     }
 
-    /// `cost_ms` of an experiment took so long.
+    /// Records how long `cost_ms` of an experiment took.
     pub fn learn_pace(&mut self, experiment: &str, cost_ms: u64, took: Duration) {
         if cost_ms > 0 {
             self.pace.insert(experiment.to_owned(), took.as_secs_f64() * 1000.0 / cost_ms as f64);
         }
     }
 
-    /// What is missing of each of `runs`, by what is on record here or else shipped.
+    /// The expected duration of each run's missing replicates, by this record or else the built-in costs.
     pub fn expected<'a>(&self, runs: impl IntoIterator<Item = (Run<'a>, &'a Findings, u32)>) -> Vec<Expected> {
         let shipped = Self::shipped();
         let mut seen = BTreeSet::new();
@@ -94,7 +92,7 @@ impl Costs {
         if seen.insert(scenario) { first } else { known.unwrap_or(KNOWN_SET_UP_S) }
     }
 
-    /// Seconds for `cost_ms` of the experiment on `devices` at once, in guests of so many scenarios.
+    /// Seconds for `cost_ms` of the experiment on `devices` in parallel, in guests of so many scenarios.
     pub fn measure_s(&self, experiment: &str, cost_ms: u64, devices: u32, guests: usize) -> f64 {
         let pace = self.pace.get(experiment).copied().or_else(|| Self::shipped().pace.get(experiment).copied());
         let cost_s = cost_ms as f64 / 1000.0;
@@ -113,10 +111,10 @@ mod tests {
     use crate::estimate::Estimate;
     use brisk_report::proof::Timekeeping;
 
-    /// A whole quick run with a warm cache on a machine with two cores that did nothing else.
+    /// A whole quick run with a filled cache on an otherwise idle machine with two cores.
     const RECORDED_QUICK_S: f64 = 647.0;
 
-    /// The quick form of every experiment of the lab, with its devices on a host of two cores.
+    /// The quick form of every experiment of the lab, with its number of devices on a host with two cores.
     fn quick() -> Vec<(Entry, u32)> {
         let entries = catalogue::select(&[], false).unwrap().into_iter();
         let quick = entries.filter(|entry| entry.experiment.replicates.quick > 0).map(|entry| {
@@ -135,7 +133,7 @@ mod tests {
         costs.expected(runs)
     }
 
-    /// A record of a run that has filled the cache.
+    /// The record of a run that has filled the cache.
     fn warm(entries: &[(Entry, u32)]) -> Costs {
         let mut costs = Costs::default();
         for (entry, _) in entries {
@@ -158,13 +156,13 @@ mod tests {
         let first = left_s(&Costs::default());
         assert!(
             first > found + 60.0 && first < found + 600.0,
-            "an empty cache is filled first: {first} s and {found} s"
+            "filling an empty cache takes time: {first} s and {found} s"
         );
     }
 
     // Verifies PROVE-4.
     #[test]
-    fn what_a_run_cost_is_expected_of_the_next() {
+    fn the_next_estimate_uses_the_recorded_costs() {
         let entries = quick();
         let mut costs = warm(&entries);
         let findings = Findings::default();
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shipped_names_what_there_is() {
+    fn built_in_costs_name_existing_experiments_and_scenarios() {
         let shipped: Costs = toml::from_str(SHIPPED).unwrap();
         let names: Vec<String> = catalogue::all().unwrap().into_iter().map(|entry| entry.experiment.name).collect();
         assert!(shipped.pace.keys().all(|name| names.contains(name)), "{:?}", shipped.pace);
@@ -204,9 +202,6 @@ mod tests {
             .filter_map(|plan| plan.scenario)
             .collect();
         let known: BTreeSet<String> = shipped.set_up_s.keys().cloned().collect();
-        assert!(
-            scenarios.is_subset(&known),
-            "each device of a quick run has its costs of an empty cache: {scenarios:?}"
-        );
+        assert!(scenarios.is_subset(&known), "each scenario of a quick run has a set-up time: {scenarios:?}");
     }
 }

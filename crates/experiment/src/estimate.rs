@@ -1,16 +1,16 @@
-//! How much longer experiments take: from what each has cost before, and from how fast the present run is. Pure.
+//! Estimates the remaining time of experiments, from recorded durations and from the pace of the present run. Pure.
 
 use std::time::Duration;
 
-/// What is expected of this machine before it has shown its own pace counts like so many seconds of experience.
+/// Weight of the expected pace: it counts like this many measured seconds.
 const EXPERIENCE_S: f64 = 20.0;
 
-/// What an experiment is expected to take, in seconds.
+/// An experiment's expected duration, in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Expected {
-    /// To fetch and build what it needs, device by device.
+    /// Fetching and building, device by device.
     pub set_up_s: Vec<f64>,
-    /// To measure what is missing.
+    /// Measuring the missing replicates.
     pub measure_s: f64,
 }
 
@@ -20,26 +20,26 @@ impl Expected {
     }
 }
 
-/// How much longer a row of experiments takes. Times are since the beginning of the run.
+/// The remaining time of a series of experiments. Times are since the start of the run.
 #[derive(Debug, Clone)]
 pub struct Estimate {
     experiments: Vec<Expected>,
-    /// The experiment under way.
+    /// Index of the running experiment.
     current: usize,
-    /// Of its set-up: devices that are done.
+    /// Number of its devices that are set up.
     set_up: usize,
-    /// The share of its measuring that is done, 0 to 1.
+    /// Completed share of its measurement, 0 to 1.
     share: f64,
     /// When its set-up or its measuring began.
     since: Duration,
-    /// The last time at which anything was done.
+    /// Time of the last progress.
     latest: Duration,
-    /// Seconds of experiments that are done: as they were expected, and as they were.
+    /// Seconds of the completed experiments: expected and actual.
     done_s: [f64; 2],
 }
 
 impl Estimate {
-    /// Nothing is done yet.
+    /// Starts with nothing done.
     pub fn new(experiments: Vec<Expected>) -> Self {
         Self {
             experiments,
@@ -52,19 +52,19 @@ impl Estimate {
         }
     }
 
-    /// Experiment number `index` begins.
+    /// Experiment number `index` starts.
     pub fn begin(&mut self, index: usize, now: Duration) {
         (self.current, self.set_up, self.share) = (index, 0, 0.0);
         (self.since, self.latest) = (now, now);
     }
 
-    /// A device of the experiment under way is set up.
+    /// A device of the running experiment is set up.
     pub fn prepared(&mut self, now: Duration) {
         self.set_up += 1;
         (self.since, self.latest) = (now, now);
     }
 
-    /// What is set up measures from now on: `measure_s` is expected of it, which may be more than at first.
+    /// Measuring starts and is expected to take `measure_s`, which may be more than was expected at first.
     pub fn measures(&mut self, measure_s: f64, now: Duration) {
         if let Some(expected) = self.experiments.get_mut(self.current) {
             self.set_up = expected.set_up_s.len();
@@ -73,12 +73,12 @@ impl Estimate {
         (self.since, self.latest) = (now, now);
     }
 
-    /// `share` of the measuring of the experiment under way is done, 0 to 1.
+    /// `share` of the running experiment's measurement is done, 0 to 1.
     pub fn advance(&mut self, share: f64, now: Duration) {
         (self.share, self.latest) = (share.clamp(0.0, 1.0), now);
     }
 
-    /// The experiment under way has ended; an end before its time says nothing about its pace.
+    /// The running experiment has ended. An incomplete one does not change the pace.
     pub fn end(&mut self, now: Duration) {
         let expected_s = self.expected_now_s();
         if self.share >= 1.0 && expected_s > 0.0 {
@@ -88,21 +88,21 @@ impl Estimate {
         self.begin(self.current + 1, now);
     }
 
-    /// How much longer all of them take.
+    /// The remaining time of all experiments.
     pub fn left(&self, now: Duration) -> Duration {
         let pace = self.pace(0.0, 0.0);
         let later: f64 = self.experiments.iter().skip(self.current + 1).map(Expected::total_s).sum();
         Duration::from_secs_f64(later * pace + self.current_left_s(now))
     }
 
-    /// The share of all that is done, 0 to 1.
+    /// The completed share of the whole run, 0 to 1.
     pub fn done(&self, now: Duration) -> f64 {
         let left = self.left(now).as_secs_f64();
         now.as_secs_f64() / (now.as_secs_f64() + left).max(f64::MIN_POSITIVE)
     }
 
-    /// Seconds of this machine for a second that was expected. Set-up depends on the network and on what is there already,
-    /// and says nothing about it.
+    /// Actual seconds per expected second. Set-up is excluded: it depends on the network and on the cache, not on the machine's
+    /// speed.
     fn pace(&self, expected_s: f64, took_s: f64) -> f64 {
         let [expected, took] = self.done_s;
         (EXPERIENCE_S + took + took_s) / (EXPERIENCE_S + expected + expected_s)
@@ -150,7 +150,7 @@ mod tests {
         estimate.left(seconds(now_s)).as_secs_f64()
     }
 
-    /// Steps of two experiments of 60 s each, of which the first sets up a device for 40 s; after each step, what is left.
+    /// Two experiments of 60 s each, the first with a device set-up of 40 s; each step has the expected remaining time.
     // Verifies PROVE-4.
     #[test]
     fn time_left_falls_with_what_is_done_and_follows_the_pace() {
@@ -160,7 +160,7 @@ mod tests {
             Done(f64),
             Ended,
         }
-        /// The time, the step, what is left.
+        /// The time, the step, the expected remaining time.
         type Course<'a> = &'a [(f64, Step, f64)];
         use Step::{Done, Ended, Prepared, Wait};
         let cases: &[(&str, Course<'_>)] = &[
@@ -178,11 +178,11 @@ mod tests {
                     (160.0, Done(1.0), 0.0),
                 ],
             ),
-            // A set-up that takes longer says nothing about the pace; it is simply not over.
+            // A longer set-up does not change the pace.
             ("slow network", &[(40.0, Wait, 120.0), (90.0, Wait, 120.0), (90.0, Prepared, 120.0)]),
-            // A host that is half as fast: 140 s of experience for 80 s that were expected.
+            // A host of half the speed: 140 s of experience where 80 s were expected.
             ("slow host", &[(40.0, Prepared, 120.0), (160.0, Done(1.0), 60.0), (160.0, Ended, 60.0 * 140.0 / 80.0)]),
-            // The guest boots before its first replicate: that is no pace yet.
+            // The guest boots before its first replicate; that does not change the pace.
             ("a boot", &[(40.0, Prepared, 120.0), (52.0, Wait, 108.0), (53.0, Done(0.1), 60.0 + 54.0 * 33.0 / 26.0)]),
         ];
         for (name, steps) in cases {
@@ -196,7 +196,7 @@ mod tests {
                     Ended => estimate.end(seconds(*now_s)),
                 }
                 let found = left_s(&estimate, *now_s);
-                // What later experiments take follows the pace as well.
+                // The pace also scales later experiments.
                 assert!((found - left).abs() < 10.0, "{name} at {now_s} s: {found} s, not {left} s");
             }
         }
@@ -204,24 +204,24 @@ mod tests {
 
     // Verifies PROVE-4.
     #[test]
-    fn what_was_measured_before_is_not_expected_again() {
+    fn resumed_measurements_are_not_expected_again() {
         let mut estimate = Estimate::new(vec![expected(&[1.0], 0.0), expected(&[1.0], 15.0), expected(&[1.0], 60.0)]);
         assert_eq!(left_s(&estimate, 0.0), 78.0);
         estimate.begin(0, Duration::ZERO);
         estimate.prepared(seconds(1.0));
         estimate.measures(0.0, seconds(1.0));
         estimate.end(seconds(1.0));
-        assert_eq!(left_s(&estimate, 1.0), 77.0, "an experiment of which nothing is missing");
-        // The kernel turns out to be another one: all of it is measured again.
+        assert_eq!(left_s(&estimate, 1.0), 77.0, "an experiment with no missing replicate");
+        // The kernel has changed: everything is measured again.
         estimate.prepared(seconds(2.0));
         estimate.measures(45.0, seconds(2.0));
         assert_eq!(left_s(&estimate, 2.0), 106.0);
     }
 
-    /// However a host is loaded, what is said after a third of a run errs by no more than the load does.
+    /// After a third of a run, the estimate is within 15 % of the total at any host speed.
     // Verifies PROVE-4.
     #[test]
-    fn a_host_of_another_speed_is_noticed() {
+    fn the_estimate_adapts_to_the_hosts_speed() {
         for speed in [0.3, 0.5, 1.0, 2.0, 5.0] {
             let rows: Vec<Expected> = (0..12).map(|_| expected(&[], 50.0)).collect();
             let mut estimate = Estimate::new(rows);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn words_round_to_what_is_known() {
+    fn the_remaining_time_is_rounded() {
         for (left_s, expected) in [
             (0.0, "a few seconds left"),
             (4.0, "a few seconds left"),

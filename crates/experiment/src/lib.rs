@@ -1,7 +1,7 @@
 //! Claims and how they are checked: arms, order, replicates, statistics, verdict.
 //!
-//! One experiment's way: [`spec`] (what its file says) -> [`schedule`] (who runs when, pure) -> [`plan`] (what a device
-//! is given) -> the runner on that device -> measurements -> statistics -> verdict -> [`brisk_report::proof`].
+//! One experiment passes through [`spec`] (its file) -> [`schedule`] (the order of the replicates, pure) -> [`plan`] (what a
+//! device runs) -> the runner on that device -> measurements -> statistics -> verdict -> [`brisk_report::proof`].
 
 pub mod applications;
 pub mod campaign;

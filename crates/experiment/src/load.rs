@@ -1,8 +1,8 @@
 //! The program that experiments launch: a known amount of CPU work between its start and its first screen.
 //!
-//! As in Jo and Suh 2017, section IV: a load given by parameter, on several threads so that every CPU is busy. The first
-//! part of the work is what every application does at its start and is done by one thread; the rest is the generated
-//! load. "Basic launch time" is the launch time without the time that the generated load took.
+//! As in Jo and Suh 2017, section IV: a load given by parameter, on several threads so that every CPU is busy. One thread does
+//! the first part, the start-up work of every application; the rest is the generated load. "Basic launch time" is the launch
+//! time without the time of the generated load.
 
 use std::io::{self, Read, Write};
 use std::thread;
@@ -13,22 +13,22 @@ use serde::{Deserialize, Serialize};
 use brisk_base::work::Work;
 use brisk_sys::BootTime;
 
-/// What a launch does.
+/// The work of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// CPU time of the main thread's whole work at the highest frequency, in milliseconds.
     pub work_ms: u32,
     /// The part of it that is start-up, in milliseconds.
     pub start_up_ms: u32,
-    /// Threads that do the generated load, each all of it.
+    /// Threads of the generated load; each does all of it.
     pub threads: u32,
     /// Turns of the work loop in a millisecond at the highest frequency.
     pub turns_per_ms: u64,
-    /// CPU time of a burst and the wait after it, in milliseconds; all the work is one burst without.
+    /// CPU time of a burst and the sleep after it, in milliseconds; without, all the work is one burst.
     pub bursts: Option<(u32, u32)>,
 }
 
-/// What the load says at its first screen: one JSON line on stdout.
+/// What the load prints at its first screen: one JSON line on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FirstScreen {
     /// When it was reached, on CLOCK_BOOTTIME.
@@ -85,8 +85,8 @@ impl Load {
     }
 }
 
-/// Turns of the work loop in a millisecond at the present frequency: the fastest of three trials, for what disturbs a
-/// trial only makes it longer.
+/// Turns of the work loop in a millisecond at the present frequency: the fastest of three measurements, because a disturbance
+/// only makes one longer.
 pub fn turns_per_ms() -> u64 {
     const LENGTH: Duration = Duration::from_millis(50);
     let work = Work::lasting(LENGTH);
@@ -94,7 +94,7 @@ pub fn turns_per_ms() -> u64 {
     ((work.turns() as f64 / (fastest.as_secs_f64() * 1000.0)) as u64).max(1)
 }
 
-/// Prints the first screen, then stays, as an application does, until `input` ends.
+/// Prints the first screen, then stays alive until `input` ends, as an application does.
 ///
 /// # Errors
 /// When stdout cannot be written or `input` cannot be read.
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn basic_time_leaves_the_generated_load_out() {
+    fn basic_time_excludes_the_generated_load() {
         let screen = FirstScreen { first_screen_ns: 350_000_000, generated_ns: 120_000_000 };
         let started = BootTime::from_milliseconds(100);
         assert_eq!((screen.launch_ms(started), screen.basic_ms(started)), (250.0, 130.0));

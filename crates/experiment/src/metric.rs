@@ -13,81 +13,81 @@ pub enum Metric {
     Basic,
     /// Energy over a window that is equally long in every arm.
     Energy,
-    /// What the daemon did about the launch: the number of its actions.
+    /// The number of the daemon's actions for the launch.
     Actions,
-    /// A service lookup, its median over a replicate: one call of the driver and all that it causes.
+    /// A service lookup: one call of the driver and all that it causes; the median of a replicate.
     Lookup,
-    /// The same, its mean: what papers give, and what hits and misses together make.
+    /// The mean of the same, over hits and misses, as papers report it.
     LookupMean,
-    /// The same, its 99th percentile.
+    /// The 99th percentile of the same.
     LookupP99,
-    /// A lookup on the clock, its mean: how long clients took, by how many lookups each made.
+    /// Elapsed time of a lookup: the mean over the clients.
     LookupTime,
-    /// A lookup right after the driver's cache was made to forget, its median.
+    /// A lookup directly after the driver's cache was cleared: the median.
     Miss,
     /// A call of the driver that does nothing.
     EmptyCall,
-    /// A call of the driver that takes one reference and lets it go.
+    /// A call of the driver that takes one reference and releases it.
     ReferencePair,
-    /// Applications that were killed, by whomever.
+    /// Killed applications, whatever killed them.
     Kills,
     /// Of those, the ones that were in the foreground.
     FrontKills,
-    /// Of those, the ones that the kernel itself killed.
+    /// Of those, the ones that the kernel killed.
     OomKills,
-    /// Applications that live at the end.
+    /// Applications alive at the end.
     Alive,
-    /// The first five launches, their median: memory is there for all.
+    /// The median of the first five launches, while memory suffices for all.
     EarlyLaunch,
-    /// The last five of the launches one after another, their median.
+    /// The median of the last five of the consecutive launches.
     LateLaunch,
-    /// What a person waits for an application that is opened again, launch or resume: the mean.
+    /// The user's wait for an application that is opened again, launch or resume: the mean.
     Reopen,
-    /// An application that lives and is opened again, the median.
+    /// Opening an application that is still alive: the median.
     Resume,
-    /// What a person waits for an application, launch or resume: the median.
+    /// The user's wait for an application, launch or resume: the median.
     Opening,
-    /// The same, its 95th percentile.
+    /// The 95th percentile of the same.
     OpeningP95,
-    /// A service lookup of an application that is opened, the mean.
+    /// A service lookup of an opening: the mean.
     OpeningLookup,
-    /// The same in the first launches, of which a course has one an application whatever memory does.
+    /// The same in first launches: a course has one for each application, whatever the memory policy does.
     LaunchLookup,
     /// The same in resumes.
     ResumeLookup,
-    /// The median lookup of a resume, the mean over the resumes: in one or two others, pages come back from swap.
+    /// The median lookup of a resume, averaged over the resumes: one or two other lookups include swap-in.
     ResumeLookupMedian,
     /// Energy of a whole course of openings.
     CourseEnergy,
-    /// Music whose next 20 ms came too late while applications were opened.
+    /// Music periods of 20 ms that were late while applications were opened.
     CourseMusicMissed,
-    /// CPU time of the daemon and its processes while applications were opened, but for [`Metric::PageoutCost`].
+    /// CPU time of the daemon and its processes while applications were opened, without [`Metric::PageoutCost`].
     OwnCost,
-    /// CPU time of swapping out ahead of need, which the kernel spends in the daemon's place where it does not.
+    /// CPU time of swap-out ahead of need, which the kernel spends itself where the daemon does not.
     PageoutCost,
-    /// Openings that showed nothing within the limit.
+    /// Openings that showed no screen within the limit.
     Unresponsive,
-    /// What was written to flash for swap.
+    /// Data written to flash for swap.
     FlashWritten,
-    /// What a process holds is read: how long that takes for one, on average.
+    /// Time to read the memory of one process, on average.
     Reading,
-    /// What a single application got before the kernel killed it.
+    /// Memory that a single application got before the kernel killed it.
     Single,
-    /// How far the resident size was from what a kill returned: the median over kills.
+    /// Error of the resident size against the memory that a kill freed: the median over kills.
     ResidentError,
-    /// The same of the proportional size.
+    /// The same for the proportional size.
     ProportionalError,
-    /// The same of the proportional size with swap.
+    /// The same for the proportional size with swap.
     ProportionalSwapError,
-    /// The same of brisk's estimate.
+    /// The same for brisk's estimate.
     EstimateError,
-    /// The same of what the arm's own killer had predicted.
+    /// The same for the prediction of the arm's killer.
     PredictionError,
-    /// What reading brisk's estimate takes, of what reading the exact figures takes: the median over kills.
+    /// Time to read brisk's estimate, relative to the time to read the exact figures: the median over kills.
     EstimateCost,
     /// From the kernel's event to SIGKILL, the longest of a replicate.
     KillDelay,
-    /// From SIGKILL until the memory was back, the longest of a replicate.
+    /// From SIGKILL until the memory was free, the longest of a replicate.
     KillReturn,
     /// From the kernel's start to the first screen.
     Boot,
@@ -95,53 +95,53 @@ pub enum Metric {
     Kernel,
     /// Init's services.
     Services,
-    /// From there on: the zygote's start and, after it has preloaded, its start of the system server.
+    /// The zygote's start and, after it has preloaded, its start of the system server.
     ZygoteStart,
     /// The zygote's preloading of classes and resources.
     Preload,
-    /// What all threads of the zygote ran while it preloaded.
+    /// CPU time of all threads of the zygote while it preloaded.
     PreloadCpu,
     /// From the system server's start to its end.
     SystemServer,
     /// From the request of an application to its screen.
     Application,
-    /// All of the boot that is not preloading, and that no way to preload changes.
+    /// The boot without preloading: no way to preload changes it.
     BootRest,
-    /// How much of the boot that is.
+    /// The share of the boot that is preloading.
     PreloadShare,
-    /// What the boot would take if its preloading were spread over two CPUs evenly: Amdahl's bound.
+    /// The boot's duration with preloading spread evenly over two CPUs: Amdahl's bound.
     BootBound,
-    /// What preloading would take, spread over two CPUs evenly.
+    /// Duration of preloading spread evenly over two CPUs.
     PreloadBound,
-    /// What that bound would win.
+    /// The boot's gain at Amdahl's bound.
     BoundGain,
     /// Classes of the list that are not initialised in the zygote when it begins to fork.
     ClassesLeft,
-    /// What a preloader that follows a plan needs for itself: it reads the plan, starts and joins threads.
+    /// Overhead of a preloader that follows a plan: it reads the plan, starts and joins threads.
     PreloaderOwn,
-    /// How much two CPUs get done together, in units of one of them.
+    /// Throughput of two CPUs relative to one.
     CpusWorth,
-    /// What preloading by a plan is predicted to take on two CPUs.
+    /// Predicted duration of preloading by a plan on two CPUs.
     PreloadOnTwo,
-    /// What the boot is predicted to take with a plan on two CPUs.
+    /// Predicted duration of the boot with a plan on two CPUs.
     BootOnTwo,
     /// The same on four.
     BootOnFour,
     /// The same on eight.
     BootOnEight,
-    /// What a person waits for: how long its work takes, or the 95th percentile where it is paced.
+    /// The user's wait: how long the foreground's work takes, or the 95th percentile where it is paced.
     Foreground,
-    /// Music whose next 20 ms came before the last were done.
+    /// Music periods of 20 ms whose work was not done before the next began.
     MusicMissed,
-    /// What the background got of the CPUs while there was a foreground.
+    /// The background's share of the CPUs while a foreground ran.
     Background,
-    /// How often the foreground's threads went on on another CPU.
+    /// Migrations of the foreground's threads to another CPU.
     Migrations,
-    /// How often another task got the CPU of one of them.
+    /// How often another task preempted one of them.
     Preemptions,
 }
 
-/// What a metric is a metric of.
+/// What a metric measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// Launches of a program.
@@ -150,11 +150,11 @@ pub enum Subject {
     Lookups,
     /// Applications that share memory.
     Applications,
-    /// What processes hold.
+    /// Reading of processes' memory.
     Readings,
     /// Boots of a device.
     Boots,
-    /// A foreground, and others beside it.
+    /// A foreground with background programs.
     Combinations,
 }
 
@@ -229,7 +229,7 @@ impl Metric {
         Self::Preemptions,
     ];
 
-    /// What it is measured of.
+    /// The subject that it measures.
     pub fn subject(self) -> Subject {
         self.facts().0
     }
@@ -244,7 +244,7 @@ impl Metric {
         self.facts().2
     }
 
-    /// The key under which a replicate's line holds it.
+    /// Its key in a replicate's line.
     pub fn key(self) -> &'static str {
         self.facts().3
     }

@@ -1,6 +1,6 @@
-//! What a device is given to run, and the lines that come back from it.
+//! The plan that a device runs, and the lines that the device answers with.
 //!
-//! A plan is one JSON object; its answer is one JSON line a replicate, after one line about the device.
+//! A plan is one JSON object; the answer is one line about the device, then one JSON line for each replicate.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Plan {
     pub scenario: Option<String>,
     /// What a replicate runs.
     pub workload: Workload,
-    /// Whether a guardian restores everything when the runner is killed: on a device that outlives it.
+    /// Whether a guardian restores everything when the runner is killed: on a device that outlives the runner.
     pub guarded: bool,
     /// The replicates in the order in which they are run.
     pub replicates: Vec<Replicate>,
@@ -54,14 +54,14 @@ pub struct Replicate {
 pub enum Line {
     /// A finished replicate.
     Measured(Measured),
-    /// A replicate begins: with its [`Measured`] line it makes the window in which the host may not disturb it.
+    /// A replicate begins. From this line to its [`Measured`] line, the host must not disturb it.
     Started {
         /// [`Replicate::id`].
         started: u32,
     },
-    /// The device, once, first.
+    /// The device's description: the first line.
     Device { device: DeviceDescription },
-    /// What was asserted of the device before any sample was accepted.
+    /// A check of the device before any sample is accepted.
     SelfCheck {
         /// The assertion and its outcome.
         self_check: SelfCheck,
@@ -78,17 +78,17 @@ pub enum Line {
     },
 }
 
-/// What changes in the course of a replicate.
+/// A quantity that is recorded step by step during a replicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Course {
-    /// Applications that live.
+    /// Live applications.
     Alive,
     /// Free memory, in MiB.
     Free,
     /// Pages of files, in MiB.
     Files,
-    /// What lies on swap, in MiB.
+    /// Swapped-out memory, in MiB.
     Swapped,
 }
 
@@ -118,12 +118,12 @@ pub struct Measured {
     pub point: String,
     /// The figures, by [`crate::metric::Metric::key`].
     pub metrics: BTreeMap<String, f64>,
-    /// The single events behind figures of many, by the same keys.
+    /// The single events behind aggregated figures, by the same keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<String, Vec<f64>>,
-    /// What changed in the course of it, step by step.
+    /// Quantities recorded step by step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub courses: BTreeMap<Course, Vec<f64>>,
-    /// Why it must not be counted, if so.
+    /// Why the replicate is refused, if it is.
     pub rejected: Option<String>,
 }

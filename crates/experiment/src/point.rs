@@ -1,16 +1,16 @@
-//! A place on a workload's scale: how much is launched, how long nothing is, how much is looked up, what runs together.
+//! A point of a workload: the work of a launch, an idle time, a number of lookups, or what runs together.
 
 use serde::{Deserialize, Serialize};
 
 use brisk_mechanism::lookup::Traces;
 
-/// One place on the workload's scale.
+/// One point of the workload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Point {
     /// One launch that takes this much CPU time at the highest frequency, in milliseconds.
     Work(u32),
-    /// Nothing is launched for this long, in milliseconds.
+    /// No launch for this long, in milliseconds.
     Idle(u32),
     /// So many service lookups in a row.
     Lookups(u32),
@@ -18,13 +18,13 @@ pub enum Point {
     Openings(u32),
     /// One boot, from the kernel to the first screen.
     Boot,
-    /// So many rounds of reading what processes hold.
+    /// So many rounds of reading processes' memory.
     Readings(u32),
     /// So many clients that look services up at the same time.
     Clients(u32),
-    /// The lookups of one modelled application: its place among [`Traces::built_in`].
+    /// The lookups of one modelled application: its index in [`Traces::built_in`].
     Application(usize),
-    /// A foreground with others beside it, by its name.
+    /// A foreground with background programs, by the combination's name.
     Combination(String),
 }
 

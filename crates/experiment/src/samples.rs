@@ -1,4 +1,4 @@
-//! The measured figures in order: by arm, point, metric and block.
+//! The measured figures, sorted by arm, point, metric and block.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ pub struct Samples {
 struct Cell {
     /// By metric, then by block.
     figures: BTreeMap<Metric, BTreeMap<u32, f64>>,
-    /// The same of single events.
+    /// The same for single events.
     events: BTreeMap<Metric, BTreeMap<u32, Vec<f64>>>,
     /// By block, step by step.
     courses: BTreeMap<Course, BTreeMap<u32, Vec<f64>>>,
-    /// Reasons and how often.
+    /// Counts by reason.
     rejected: BTreeMap<String, u32>,
 }
 
@@ -68,7 +68,7 @@ impl Samples {
         self.paired_of(&series.iter().map(|&series| (metric, series)).collect::<Vec<_>>())
     }
 
-    /// The same where each series is of a metric of its own.
+    /// The same with a metric for each series.
     pub fn paired_of(&self, series: &[(Metric, (usize, usize))]) -> Vec<Vec<f64>> {
         let empty = BTreeMap::new();
         let figures = |&(metric, (arm, point)): &(Metric, (usize, usize))| {
@@ -81,7 +81,7 @@ impl Samples {
         maps.iter().map(|map| complete.iter().map(|block| map[block]).collect()).collect()
     }
 
-    /// The single events of an arm at a point, by the blocks that have any.
+    /// The single events of an arm at a point, block by block; blocks without any are omitted.
     pub fn events(&self, metric: Metric, (arm, point): (usize, usize)) -> Vec<Vec<f64>> {
         self.cells[arm][point].events.get(&metric).map_or_else(Vec::new, |blocks| blocks.values().cloned().collect())
     }
@@ -128,7 +128,7 @@ impl Samples {
         percent.is_finite().then_some(MedianChange { percent, ci })
     }
 
-    /// How things went, arm by arm: at each step the median over the blocks that came so far.
+    /// The courses, arm by arm: at each step, the median over the blocks that reached it.
     pub fn courses(&self, experiment: &Experiment) -> Vec<CourseResult> {
         let mut found = Vec::new();
         for course in Course::ALL {
@@ -162,7 +162,7 @@ impl Samples {
     }
 }
 
-/// The values at the `drawn` places.
+/// The values at the `drawn` indices.
 pub(super) fn pick(values: &[f64], drawn: &[usize]) -> Vec<f64> {
     drawn.iter().map(|&place| values[place]).collect()
 }

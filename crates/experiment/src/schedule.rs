@@ -1,4 +1,4 @@
-//! Who runs when: pure, from a seed alone.
+//! The order of the replicates: pure, from a seed alone.
 //!
 //! A block holds every arm once at each of its points, in random order. A point or an arm that needs fewer replicates than
 //! others is left out of some blocks, evenly. All replicates of one block and point share their rest and their background load,
@@ -15,7 +15,7 @@ pub struct Design {
     pub arms: usize,
     /// For each point of the workload, the number of counted replicates of each arm.
     pub replicates: Vec<u32>,
-    /// Arms that have at most so many at any point.
+    /// The arms that have a limit of replicates at any point.
     pub at_most: BTreeMap<usize, u32>,
     /// Arms (first) that are not run at a point (second).
     pub left_out: BTreeSet<(usize, usize)>,
@@ -33,7 +33,7 @@ impl Design {
         self.replicates.iter().copied().max().unwrap_or(0)
     }
 
-    /// Whether `block` has `arm` at `point`: as many of all blocks as replicates are wanted have it, evenly spread.
+    /// Whether `block` has `arm` at `point`: as many blocks as there are wanted replicates have it, evenly spread.
     fn holds(&self, block: u32, arm: usize, point: usize) -> bool {
         let wanted = self.at_most.get(&arm).map_or(self.replicates[point], |&most| self.replicates[point].min(most));
         let before = |block: u32| u64::from(block) * u64::from(wanted) / u64::from(self.blocks());
@@ -62,8 +62,8 @@ pub fn blocks(design: &Design) -> Vec<Replicate> {
     replicates
 }
 
-/// What device number `device` of `devices` runs: its warm-ups, then its blocks without the replicates in `done`.
-/// Whole blocks stay on one device. Empty when nothing is left to do.
+/// The replicates of device number `device` of `devices`: its warm-ups, then its blocks without the replicates in `done`. Whole
+/// blocks stay on one device. Empty when nothing is left to do.
 pub fn share(design: &Design, device: u32, devices: u32, done: &BTreeSet<u32>) -> Vec<Replicate> {
     let all = blocks(design);
     let first_id = u32::try_from(all.len()).unwrap_or(u32::MAX);
@@ -193,7 +193,7 @@ mod tests {
         let all = blocks(&design);
         let of = |arm| all.iter().filter(|r| r.arm == arm).map(|r| r.block).collect::<Vec<_>>();
         assert_eq!((of(0), of(1)), ((0..6).collect(), vec![2, 5]));
-        assert_eq!((of(2), of(3)), (of(1), of(0)), "those of one number are in the same blocks");
+        assert_eq!((of(2), of(3)), (of(1), of(0)), "arms with the same limit are in the same blocks");
         let seed = |arm, block| all.iter().find(|r| (r.arm, r.block) == (arm, block)).unwrap().seed;
         assert_eq!(seed(1, 5), seed(0, 5));
     }

@@ -6,13 +6,13 @@
 
 use brisk_base::random::Random;
 
-/// Resamples of a bootstrap interval: the ends' own error is then a few per cent of the half-width.
+/// Resamples of a bootstrap interval: the Monte Carlo error of its ends is then a few per cent of the half-width.
 const RESAMPLES: usize = 4000;
 /// Random sign patterns of the permutation test where all of them would be too many.
 const PATTERNS: u64 = 20_000;
 /// Up to this many pairs every sign pattern is tried: 2^14 of them.
 const EXACT_PAIRS: usize = 14;
-/// So that the same samples give the same interval, whatever the experiment's seed.
+/// Fixed, so that the same samples give the same interval, whatever the experiment's seed.
 const SEED: u64 = 0x6272_6973_6b21;
 
 /// One quantile of the normal distribution and of Student's t.
@@ -55,15 +55,15 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
     if values.len() < 2 { f64::NAN } else { (squares / (values.len() - 1) as f64).sqrt() }
 }
 
-/// The 95 % bootstrap interval of `statistic`, which computes a figure from the blocks whose indices it is given: the percentile
-/// interval, widened about the figure of all blocks as far as so few blocks ask for (`widening`). Both ends are NaN when there
-/// are fewer than two blocks or the figure cannot be computed.
+/// The 95 % bootstrap interval of `statistic`, which computes a figure from the block indices that it receives: the percentile
+/// interval, widened for few blocks (`widening`). Both ends are NaN when there are fewer than two blocks or the figure cannot
+/// be computed.
 pub fn bootstrap(blocks: usize, statistic: &mut dyn FnMut(&[usize]) -> f64) -> [f64; 2] {
     stratified_bootstrap(&[blocks], &mut |drawn| statistic(&drawn[0]))
 }
 
-/// The same for a figure made from several strata, each with its own blocks: every stratum is drawn from by itself, as
-/// many blocks as it has (Efron and Tibshirani, chapter 8). `statistic` is given the indices stratum by stratum.
+/// The same for a figure of several strata: each stratum is resampled separately, with its own number of blocks (Efron and
+/// Tibshirani, chapter 8). `statistic` receives the indices stratum by stratum.
 pub fn stratified_bootstrap(blocks: &[usize], statistic: &mut dyn FnMut(&[Vec<usize>]) -> f64) -> [f64; 2] {
     if blocks.is_empty() || blocks.iter().any(|&blocks| blocks < 2) {
         return [f64::NAN; 2];
@@ -88,24 +88,24 @@ pub fn stratified_bootstrap(blocks: &[usize], statistic: &mut dyn FnMut(&[Vec<us
     [low, high]
 }
 
-/// The 99.9 % interval of a `figure` from `blocks` whose 95 % interval is `ci`: as much further from the figure as Student's
-/// quantiles are from each other.
+/// The 99.9 % interval of a `figure` from `blocks`: its 95 % interval, scaled about the figure by the ratio of Student's
+/// quantiles.
 pub fn far_interval(figure: f64, [low, high]: [f64; 2], blocks: &[usize]) -> [f64; 2] {
     let freedom = freedom(blocks);
     let further = students_t(&FAR, freedom) / students_t(&ORDINARY, freedom);
     [figure - (figure - low) * further, figure + (high - figure) * further]
 }
 
-/// How much wider than its percentile interval a 95 % interval must be: few blocks vary less than what they were drawn from,
-/// and how much that varies is known from them alone (Hesterberg, "What Teachers Should Know About the Bootstrap", The
-/// American Statistician 69, 2015, section 4.2). 9.2 for two blocks, 1.9 for four, 1.05 for forty.
+/// The ratio of a 95 % interval to its percentile interval: few blocks vary less than their population, whose variance is
+/// itself estimated from them (Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69, 2015,
+/// section 4.2). 9.2 for two blocks, 1.9 for four, 1.05 for forty.
 fn widening(blocks: &[usize]) -> f64 {
     let all: usize = blocks.iter().sum();
     let freedom = freedom(blocks);
     (all as f64 / freedom).sqrt() * students_t(&ORDINARY, freedom) / ORDINARY.normal
 }
 
-/// The degrees of freedom of `blocks` in strata whose means are not known.
+/// The degrees of freedom of `blocks` in strata with unknown means.
 fn freedom(blocks: &[usize]) -> f64 {
     blocks.iter().map(|&blocks| blocks as f64 - 1.0).sum()
 }
@@ -127,9 +127,9 @@ fn students_t(quantile: &Quantile, freedom: f64) -> f64 {
     quantile.normal * (1.0 + expansion)
 }
 
-/// The two-sided p of the hypothesis that the paired `differences` are as likely negative as positive: the share of
-/// sign patterns whose sum is at least as far from zero. Exact for few pairs, else from random patterns, of which the
-/// seen one counts as one (so that p is never zero). NaN when there are none.
+/// The two-sided p of the hypothesis that the paired `differences` are as likely negative as positive: the share of sign
+/// patterns whose sum is at least as far from zero. Exact for few pairs, else from random patterns plus the observed one (so
+/// that p is never zero). NaN when there are none.
 pub fn permutation_p(differences: &[f64]) -> f64 {
     if differences.is_empty() {
         return f64::NAN;
@@ -193,7 +193,7 @@ mod tests {
     // scipy.stats.bootstrap(method='percentile', paired=True, n_resamples=400000), permutation_test(
     // permutation_type='samples'), and mannwhitneyu for Cliff's delta (2 U / mn - 1).
     #[test]
-    fn descriptions_agree_with_scipy() {
+    fn descriptive_statistics_agree_with_scipy() {
         close(median(&SLOW), 286.5, 1e-9);
         close(median(&FAST), 250.5, 1e-9);
         close(standard_deviation(&SLOW), 15.696580886140506, 1e-9);
@@ -208,7 +208,7 @@ mod tests {
     // Verifies PROVE-1.
     #[test]
     fn bootstrap_intervals_agree_with_scipy() {
-        // scipy's resamples are others: its 400 000 and our 4 000 differ by Monte Carlo error at each end.
+        // scipy draws other resamples: its 400 000 and our 4 000 differ by Monte Carlo error at each end.
         let gain = |centre: fn(&[f64]) -> f64| {
             move |b: &[usize]| 100.0 * (1.0 - centre(&pick(&FAST, b)) / centre(&pick(&SLOW, b)))
         };
@@ -242,13 +242,13 @@ mod tests {
             close(students_t(&ORDINARY, freedom), expected[0], 0.003 * expected[0]);
             close(students_t(&FAR, freedom), expected[1], 0.015 * expected[1]);
         }
-        // Two strata of four have the six degrees of freedom of their differences.
+        // Two strata of four blocks have six degrees of freedom.
         close(widening(&[4, 4]), (8.0f64 / 6.0).sqrt() * 2.4469 / 1.96, 0.005);
     }
 
     // Verifies PROVE-1.
     #[test]
-    fn what_is_refuted_by_chance_is_rare() {
+    fn refutations_by_chance_are_rare() {
         // Four draws from a normal distribution (twelve uniform ones, summed) with mean 6: how often an interval misses it.
         let mut random = Random::new(5);
         let mut missed = [0; 2];
@@ -268,7 +268,7 @@ mod tests {
     fn permutation_tests_agree_with_scipy() {
         let pairs: Vec<f64> = SLOW.iter().zip(FAST).map(|(slow, fast)| slow - fast).collect();
         close(permutation_p(&pairs), 0.00048828125, 1e-12);
-        // scipy's figure for ten times these, which are whole: there rounding breaks no tie.
+        // scipy's figure for ten times these values: they are whole, so rounding breaks no tie.
         close(permutation_p(&SHIFTS[..12]), 0.51806640625, 1e-12);
         close(permutation_p(&SHIFTS), 0.319976806640625, 0.01);
     }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn strata_are_drawn_from_by_themselves() {
+    fn strata_are_resampled_separately() {
         let statistic = &mut |drawn: &[Vec<usize>]| mean(&pick(&SLOW, &drawn[0])) + mean(&pick(&SHIFTS, &drawn[1]));
         let strata = [SLOW.len(), SHIFTS.len()];
         let [low, high] = stratified_bootstrap(&strata, statistic);
@@ -306,8 +306,8 @@ mod tests {
     // Verifies PROVE-1.
     #[test]
     fn intervals_cover_the_truth_about_as_often_as_they_say() {
-        // Samples from a uniform distribution with median 0.5: a 95 % interval may miss some 5 %, by discrete resamples of a few
-        // blocks up to twice as often. Percentile intervals alone miss half with two blocks and an eighth with four.
+        // Samples from a uniform distribution with median 0.5: a 95 % interval may miss about 5 %, and up to twice as many with
+        // the discrete resamples of few blocks. Percentile intervals alone miss half with two blocks and an eighth with four.
         let mut random = Random::new(3);
         for (blocks, least, most) in [(2, 0, 15), (3, 0, 15), (4, 0, 10), (8, 0, 10), (20, 1, 10)] {
             let missed = (0..100).filter(|_| {

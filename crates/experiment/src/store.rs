@@ -1,7 +1,7 @@
 //! Partial results on disk: one line after every replicate, so that an interrupted run can be continued.
 //!
-//! A run is continued by a run of the same alone: the same program, experiment, form, seed and devices. What another one
-//! has measured is set aside, never mixed in and never removed.
+//! Only a run of the same program, experiment, form, seed and devices continues a run. The measurements of any other run are
+//! set aside: they are never mixed in and never removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use super::plan::Line;
 use brisk_sys::durable_file;
 use brisk_sys::locked_file::LockedFile;
 
-/// What a run is a run of: it can be continued by a run of the same only.
+/// What identifies a run: only a matching run continues it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The version of brisk.
@@ -27,7 +27,7 @@ pub struct Header {
     pub quick: bool,
     /// The seed of the schedule.
     pub seed: u64,
-    /// When it was begun, in RFC 3339.
+    /// When the run began, in RFC 3339.
     pub started: String,
     /// The devices that measure, as their place describes them; empty until they are prepared.
     #[serde(default)]
@@ -37,14 +37,14 @@ pub struct Header {
 /// A run's folder could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A file or folder refused.
+    /// An operation on a file or folder failed.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The folder holds a run of something else.
@@ -66,9 +66,9 @@ pub enum StoreError {
 /// What [`Store::open`] found in its folder.
 #[derive(Debug, PartialEq)]
 pub enum StoredResults {
-    /// Nothing that was measured or noted.
+    /// No measurement and no note.
     Nothing,
-    /// A run of the same, which goes on: its lines.
+    /// A run that continues: its lines.
     Same(Vec<Line>),
     /// A run that was set aside.
     Other {
@@ -86,14 +86,13 @@ pub struct Store {
     path: PathBuf,
     file: File,
     header: Header,
-    /// Held as long as the folder is open; beside the folder, which may be renamed.
+    /// Held while the folder is open. The lock file is beside the folder, which may be renamed.
     _lock: LockedFile,
 }
 
 impl Store {
-    /// Goes on with the run in `folder` if it is one of `wanted`. What another run has measured there is set aside; with
-    /// `restart`, what this one has measured as well. A seed of `None` is that of the run that goes on, or else
-    /// [`Header::seed`].
+    /// Continues the run in `folder` if it matches `wanted`. Another run's measurements are set aside; with `restart`, those
+    /// of this run as well. A `seed` of `None` is that of the continued run, or else [`Header::seed`].
     ///
     /// # Errors
     /// [`StoreError::Io`], and [`StoreError::Busy`].
@@ -110,7 +109,7 @@ impl Store {
             }
             Ok(Some((store, lines))) if has_findings(&lines) => return Ok((store, StoredResults::Same(lines))),
             Ok(found) => {
-                // Its lock with it.
+                // This releases its lock.
                 drop(found);
                 return Ok((Self::create(folder, wanted)?, StoredResults::Nothing));
             }
@@ -123,7 +122,7 @@ impl Store {
         Ok((store, aside.map_or(StoredResults::Nothing, |aside| StoredResults::Other { reason, aside })))
     }
 
-    /// Begins a run in `folder`; what another run left there is gone.
+    /// Starts a run in `folder`, overwriting what another run left there.
     ///
     /// # Errors
     /// [`StoreError::Io`], and [`StoreError::Busy`].
@@ -137,7 +136,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Continues the run in `folder`: what it has. `None` when there is none.
+    /// Continues the run in `folder` and returns its lines; `None` when there is none.
     ///
     /// # Errors
     /// [`StoreError::Io`], [`StoreError::Busy`], and [`StoreError::Other`] when `wanted` differs from it in more than seed,
@@ -172,8 +171,8 @@ impl Store {
         Ok(Some((Self { folder: folder.to_owned(), path, file, header, _lock: lock }, lines)))
     }
 
-    /// Says on which devices the run measures from now on. When it has measured on others, that is set aside, and it
-    /// begins again: `Some`.
+    /// Sets the devices that the run measures on from now on. Measurements of other devices are set aside and the run starts
+    /// again: `Some`.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -193,12 +192,12 @@ impl Store {
         Ok(aside.map(|aside| StoredResults::Other { reason: reason(), aside }))
     }
 
-    /// What it is a run of.
+    /// The run's header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Moves the run to the folder `to`, where none goes on with it; what was there is replaced.
+    /// Moves the run to the folder `to`, replacing what was there. No later run continues it.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -241,7 +240,7 @@ impl Store {
     }
 }
 
-/// The whole lines of `text` up to the first that is none, and their length: a run may have been killed in a write.
+/// The lines of `text` up to the first torn one, and their length in bytes: a run may have been killed in a write.
 pub fn parse(text: &str) -> (Vec<Line>, usize) {
     let mut lines = Vec::new();
     let mut whole_bytes = 0;
@@ -253,7 +252,7 @@ pub fn parse(text: &str) -> (Vec<Line>, usize) {
     (lines, whole_bytes)
 }
 
-/// Whether a reader of the result would miss `lines`: a boot that was refused leaves a note alone.
+/// Whether `lines` hold anything to keep: a refused boot leaves only a note.
 fn has_findings(lines: &[Line]) -> bool {
     lines.iter().any(|line| matches!(line, Line::Measured(_) | Line::Note { .. }))
 }
@@ -271,7 +270,7 @@ fn lock(folder: &Path) -> Result<LockedFile, StoreError> {
     locked.map_err(|_| StoreError::Busy { path: folder.to_owned() })
 }
 
-/// Renames the run in `folder`, if it has measured or noted anything: where it is now.
+/// Renames the run in `folder` if it has findings; returns its new path.
 fn set_aside(folder: &Path) -> Result<Option<PathBuf>, StoreError> {
     let lines = fs::read_to_string(folder.join("replicates.jsonl")).unwrap_or_default();
     if !has_findings(&parse(&lines).0) {
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_has_not_yet_executed_keeps_no_lock() {
+    fn a_child_before_its_exec_keeps_no_lock() {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("x-quick");
         let held = lock(&folder).unwrap();
@@ -347,9 +346,9 @@ mod tests {
         assert!(lock(&folder).is_ok(), "{of_a_child:?}");
     }
 
-    /// A series of reboots opens its run in each boot; the first one may have been refused, which its result says.
+    /// A series of reboots opens its run in each boot. A refused first boot leaves only a note, which the result must keep.
     #[test]
-    fn a_note_outlives_a_run_that_has_measured_nothing_yet() {
+    fn notes_of_a_run_without_measurements_are_kept() {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("x-quick");
         let mut store = Store::create(&folder, &header(true, 7)).unwrap();
@@ -363,10 +362,10 @@ mod tests {
         assert_eq!(parse(&kept).0, [note("refused")]);
     }
 
-    /// Each part of what a run is a run of, changed alone: nothing is mixed, and nothing that was measured is lost.
+    /// Each part of a run's identity, changed alone: nothing is mixed, and nothing that was measured is lost.
     // Verifies PROVE-2.
     #[test]
-    fn a_run_of_something_else_is_set_aside_whole() {
+    fn a_different_run_is_set_aside_whole() {
         let same = header(true, 7);
         let cases: [(&str, Header, Option<u64>, bool, &str); 7] = [
             ("version", Header { brisk: "2".into(), ..same.clone() }, None, false, "another build of brisk (1)"),
@@ -398,7 +397,7 @@ mod tests {
 
     // Verifies PROVE-2.
     #[test]
-    fn samples_of_another_kernel_are_set_aside_once_it_is_known() {
+    fn samples_of_another_kernel_are_set_aside() {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("x-quick");
         let mut store = Store::create(&folder, &header(true, 7)).unwrap();
@@ -433,7 +432,7 @@ mod tests {
 
     // Verifies PROVE-2.
     #[test]
-    fn an_archived_run_is_not_gone_on_with() {
+    fn an_archived_run_is_not_continued() {
         let base = tempfile::tempdir().unwrap();
         let (folder, archive) = (base.path().join("x-quick"), base.path().join("report/samples/x-quick"));
         for replicate in [1, 2] {

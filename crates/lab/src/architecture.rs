@@ -1,4 +1,4 @@
-//! What differs between processor architectures, as a table: another one is another row.
+//! Differences between processor architectures, as a table: a new architecture is a new row.
 
 /// One processor architecture of guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,11 +16,11 @@ pub struct Architecture {
     pub emulator_arguments: &'static [&'static str],
     /// The kernel's name for the first serial port, which is the console.
     pub console: &'static str,
-    /// The guest's name for the serial port that results leave by.
+    /// The guest's name for the serial port of the results.
     pub results: &'static str,
     /// The device behind [`Self::results`]; `None` where `-serial` makes it.
     pub results_device: Option<&'static str>,
-    /// How kbuild calls it (`ARCH=`).
+    /// kbuild's name for it (`ARCH=`).
     pub kbuild: &'static str,
     /// The compiler's prefix when it is not the host's own architecture (`CROSS_COMPILE=`).
     pub cross_prefix: &'static str,

@@ -1,4 +1,4 @@
-//! Reading what a guest says: bytes into lines, and the kernel's lines that mean it is lost.
+//! Parses a guest's output: bytes into lines, and lines of the kernel that report a fatal failure.
 
 /// A longer line is cut into pieces of this size.
 const LINE_LIMIT_BYTES: usize = 1 << 20;
@@ -22,7 +22,7 @@ impl Lines {
         lines
     }
 
-    /// The last line, when the stream ends without a line's end.
+    /// The last line, when the stream ends without a line end.
     pub fn rest(&mut self) -> Option<String> {
         if self.pending.is_empty() {
             return None;
@@ -34,8 +34,8 @@ impl Lines {
     }
 }
 
-/// True for a line of the guest's kernel after which it cannot be trusted: panic, oops, lockup, stall, or what a check
-/// of its own found (KASAN, lockdep, a sleep where none may be). A check that only warns shows from `loglevel=5` on.
+/// True for a line of the guest's kernel after which it cannot be trusted: panic, oops, lockup, stall, or a finding of its own
+/// checks (KASAN, lockdep, a sleep in atomic context). Warnings are only printed from `loglevel=5` on.
 ///
 /// Only lines with printk's time stamp count: a program may print the same words.
 pub fn is_fatal(line: &str) -> bool {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_when_they_are_complete() {
+    fn lines_are_returned_when_they_are_complete() {
         let mut lines = Lines::default();
         assert_eq!(lines.push(b"one\r\ntw"), ["one"]);
         assert_eq!(lines.push(b"o\n\nthree \xff\n"), ["two", "", "three \u{fffd}"]);
@@ -109,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_a_stream_is_cut_its_lines_are_the_same(bytes in any::<Vec<u8>>(), cut in any::<Index>()) {
+        fn lines_do_not_depend_on_how_a_stream_is_cut(bytes in any::<Vec<u8>>(), cut in any::<Index>()) {
             let whole = |pieces: &[&[u8]]| {
                 let mut lines = Lines::default();
                 let mut all: Vec<String> = pieces.iter().flat_map(|piece| lines.push(piece)).collect();
@@ -121,7 +121,7 @@ mod tests {
         }
 
         #[test]
-        fn no_line_is_too_strange(line in any::<String>()) {
+        fn arbitrary_lines_do_not_panic(line in any::<String>()) {
             is_fatal(&line);
         }
     }

@@ -1,4 +1,4 @@
-//! What a device is, in a few facts: what `brisk lab run` prints when it is given no command.
+//! A few facts about a device: what `brisk lab run` prints when it is given no command.
 
 use serde::Serialize;
 
@@ -35,9 +35,9 @@ pub struct CpufreqPolicy {
     pub driver: String,
     /// The governor in force.
     pub governor: String,
-    /// The governors that could be.
+    /// The available governors.
     pub available_governors: Vec<String>,
-    /// The CPUs that it is for.
+    /// The CPUs that it covers.
     pub cpus: String,
     pub frequencies_khz: Vec<u32>,
 }

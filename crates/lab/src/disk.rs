@@ -1,5 +1,5 @@
-//! A disk that outlives its guest's reboots: memory of the host, which the guest sees as an NVDIMM with a file system on it.
-//! Nothing on it takes the host's time, which would make that of a guest jump whose time is counted in instructions.
+//! A disk that survives the guest's reboots: host memory that the guest sees as an NVDIMM with a file system. Its accesses take
+//! no host time, which would make the clock of an instruction-counting guest jump.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,15 +10,15 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::error::LabError;
 
-/// What QEMU may plug in beside the machine's own memory.
+/// What QEMU may add to the machine's own memory.
 const ROOM: &str = "slots=1,maxmem=8G";
 
-/// Such a disk, with an empty ext4; it is gone when its descriptor is closed.
+/// Such a disk, with an empty ext4; it is freed when its descriptor is closed.
 ///
 /// # Errors
-/// [`LabError::Machine`] when it cannot be made or formatted.
+/// [`LabError::Machine`] when it cannot be created or formatted.
 pub fn formatted(size_mib: u32) -> Result<OwnedFd, LabError> {
-    let fault = |reason: String| LabError::Machine { operation: "have a disk".into(), reason };
+    let fault = |reason: String| LabError::Machine { operation: "create its disk".into(), reason };
     let disk = memfd_create("disk", MemfdFlags::CLOEXEC).map_err(|error| fault(error.to_string()))?;
     let disk = File::from(disk);
     disk.set_len(u64::from(size_mib) << 20).map_err(|error| fault(error.to_string()))?;
@@ -54,7 +54,7 @@ mod tests {
         let line = arguments(&disk, 8).join(" ");
         assert!(line.contains(",size=8M"), "{line}");
         let mut magic = [0; 2];
-        // Of ext2 and those after it.
+        // The magic number of ext2, ext3 and ext4.
         File::from(disk).read_exact_at(&mut magic, 1024 + 56).unwrap();
         assert_eq!(magic, [0x53, 0xef]);
     }

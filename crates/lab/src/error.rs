@@ -1,4 +1,4 @@
-//! What can go wrong with the lab; each message says what to do about it.
+//! Errors of the lab; each message says what to do about it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,15 +21,15 @@ pub enum LabError {
     Apt {
         /// The Debian package.
         package: String,
-        /// What apt said, and what to do.
+        /// apt's message, and what to do.
         reason: String,
     },
-    /// The headers are for another kernel than the one that is to be booted: a newer one came in between.
+    /// The headers are for a different kernel than the one to boot: a newer kernel appeared in between.
     #[error("cannot get the package {package}: it has no headers for the kernel {release}; run sudo apt-get update")]
     Headers {
         /// The Debian package.
         package: String,
-        /// The kernel, as uname(2) tells it.
+        /// The kernel, as uname(2) reports it.
         release: String,
     },
     /// A kernel module could not be found or built.
@@ -51,14 +51,14 @@ pub enum LabError {
     /// A file of the host's cache could not be used.
     #[error("cannot {operation} {}: {source}", path.display())]
     Cache {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// QEMU could not be started or did not do what it must.
+    /// QEMU could not be started or failed.
     #[error("the virtual device failed to {operation}: {reason}")]
     Machine {
         /// What it should have done.
@@ -69,23 +69,23 @@ pub enum LabError {
     /// The guest's kernel panicked, oopsed or locked up.
     #[error("the guest's kernel failed: {line}\nthe guest's last lines:\n{}", indent(last_lines))]
     Kernel {
-        /// The line that tells.
+        /// The line that reports it.
         line: String,
-        /// What came before and after it.
+        /// The lines around it.
         last_lines: Vec<String>,
     },
     /// The guest ended without the final line of its first process.
     #[error("the guest ended before its command did: {reason}\nthe guest's last lines:\n{}", indent(last_lines))]
     Ended {
-        /// What the guest's first process said last, or how QEMU ended.
+        /// The last message of the guest's first process, or how QEMU ended.
         reason: String,
         /// The guest's last lines.
         last_lines: Vec<String>,
     },
-    /// The kernel never came as far as the guest's first process.
+    /// The kernel did not start the guest's first process in time.
     #[error("the guest's kernel hangs: no first process after {} s\nthe guest's last lines:\n{}", limit.as_secs(), indent(last_lines))]
     NeverBegun {
-        /// How long it was given.
+        /// The limit.
         limit: Duration,
         /// The guest's last lines.
         last_lines: Vec<String>,
@@ -98,7 +98,7 @@ pub enum LabError {
         /// The guest's last lines.
         last_lines: Vec<String>,
     },
-    /// Work does not take time proportional to 1/f, so that no timing of this machine can be believed.
+    /// Work does not take time proportional to 1/f, so timings on this machine are not valid.
     #[error("self-check failed: work must take time proportional to 1/f within 2 %: {}", check.figures())]
     SelfCheck {
         /// What was measured.

@@ -1,4 +1,4 @@
-//! What is asked of a virtual device, and what comes back.
+//! A job for a virtual device, and its result.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,16 +15,16 @@ pub struct Job {
     pub command: Vec<String>,
     /// Files that the command finds in the guest.
     pub files: Vec<GuestFile>,
-    /// The most host time from boot to power-off.
+    /// The longest host time from boot to power-off.
     pub timeout: Duration,
-    /// The most host time until the guest's first process begins. A kernel that takes longer hangs, as one does now and
-    /// then under an emulator of several CPUs: the machine is started again, a few times.
+    /// The longest host time until the guest's first process begins. A kernel that takes longer hangs, which happens now and
+    /// then under multi-CPU emulation: the machine is started again, a few times.
     pub boot_timeout: Duration,
     /// The host CPU that the whole machine is pinned to; `None` leaves it to the host's scheduler.
     pub core: Option<usize>,
     /// Puts BusyBox and its applets into the guest's /bin.
     pub busybox: bool,
-    /// Gives the command this process's terminal as its console, and BusyBox; its lines are not seen here.
+    /// Gives the command this process's terminal as its console, and BusyBox; its output is not captured.
     pub interactive: bool,
     /// The static brisk binary for the guest; `None` takes `$BRISK_BINARY`, or else the running one.
     pub binary: Option<PathBuf>,
@@ -57,14 +57,14 @@ impl Job {
 /// A file of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestFile {
-    /// Absolute in the guest; its folders are made.
+    /// Absolute in the guest; its folders are created.
     pub path: String,
     pub contents: Vec<u8>,
     /// Its permission bits.
     pub mode: u32,
 }
 
-/// Where a guest's line came from.
+/// The origin of a guest's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
     /// The command's stdout, on a serial port of its own.
@@ -73,7 +73,7 @@ pub enum Channel {
     Console,
 }
 
-/// One line that the guest said.
+/// One line of the guest's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestLine {
     /// Where it came from.
@@ -84,7 +84,7 @@ pub struct GuestLine {
     pub host: HostClock,
 }
 
-/// Host time since the machine was started, and how much of it the vCPU threads had to wait for a host CPU.
+/// Host time since the machine was started, and the run-queue delay of its vCPU threads on the host.
 ///
 /// Two of them make a window: the runner prints a line before and after a replicate, and refuses the replicate when
 /// [`HostClock::disturbance_since`] exceeds [`HostClock::DISTURBANCE_LIMIT`].
@@ -98,10 +98,10 @@ pub struct HostClock {
 }
 
 impl HostClock {
-    /// The share of wall time above which a replicate in parallel mode says more of the host than of the guest.
+    /// The share of wall time above which a replicate in parallel mode reflects the host more than the guest.
     pub const DISTURBANCE_LIMIT: f64 = 0.03;
 
-    /// The largest share of the wall time since `earlier` that one vCPU thread waited for the host, 0 to 1.
+    /// The largest run-queue delay of one vCPU thread since `earlier` as a share of the wall time, 0 to 1.
     pub fn disturbance_since(&self, earlier: &Self) -> f64 {
         let wall = self.wall.saturating_sub(earlier.wall).as_secs_f64();
         if wall <= 0.0 {
@@ -115,7 +115,7 @@ impl HostClock {
     }
 }
 
-/// How a job ended that the guest finished by itself.
+/// The result of a job that the guest completed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
     /// The command's exit status; 128 + the signal's number when a signal ended it.
@@ -124,7 +124,7 @@ pub struct RunOutcome {
     pub kernel: String,
     /// Host time from start to power-off.
     pub wall: Duration,
-    /// What the self-check measured, in scenarios that ask for it; it has passed.
+    /// What the self-check measured, in scenarios that request it; it has passed.
     pub self_check: Option<SelfCheck>,
 }
 

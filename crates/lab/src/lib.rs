@@ -1,8 +1,8 @@
 //! The virtual device: a kernel under QEMU, with every file of the guest written by brisk.
 //!
-//! A [`Scenario`] says which kernel, modules and machine; a [`Job`] adds a command and its files. [`run`] boots it,
-//! hands on what the guest says line by line, and returns how the command ended. The guest is just another device:
-//! its first process is the running brisk binary itself, or Debian's systemd after it.
+//! A [`Scenario`] defines kernel, modules and machine; a [`Job`] adds a command and its files. [`run`] boots it, forwards the
+//! guest's output line by line, and returns the command's result. The guest is a device like any other: its first process is
+//! the running brisk binary itself, or Debian's systemd after it.
 
 pub mod architecture;
 mod assembly;
@@ -43,17 +43,17 @@ pub use self_check::{SelfCheck, SelfCheckPoint};
 /// The exit code of `brisk` when the lab itself failed: BSD's EX_UNAVAILABLE.
 pub const EXIT_LAB_FAILED: u8 = 69;
 
-/// A machine whose kernel hangs before the guest has begun is started so often in all.
+/// The most starts of a machine whose kernel hangs before its first process.
 const STARTS: u32 = 3;
 
 /// Boots the job's scenario, runs its command as the guest's only program, and reaps the machine.
 ///
-/// `on_line` is called for each line as it comes, in order, with the host's clock at its arrival. Machines on different
+/// `on_line` is called for each line as it arrives, in order, with the host's clock at its arrival. Machines on different
 /// threads do not disturb each other; [`Job::core`] gives each a host CPU of its own.
 ///
 /// # Errors
-/// [`LabError`] when the kernel cannot be had, the machine does not boot, panics, locks up or runs out of time, or
-/// when the self-check fails. A command that ends with an error is not one: see [`RunOutcome::status`].
+/// [`LabError`] when the kernel cannot be obtained, the machine does not boot, panics, locks up or runs out of time, or when
+/// the self-check fails. A command that ends with an error is not one: see [`RunOutcome::status`].
 pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<RunOutcome, LabError> {
     let scenario = &job.scenario;
     let cache = Cache::open()?;
@@ -99,19 +99,19 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What a prepared guest is, to tell it from one of other parts.
+/// Identifies a prepared guest by its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
-    /// The release of its kernel, as uname(2) tells it.
+    /// The release of its kernel, as uname(2) reports it.
     pub release: String,
-    /// Of its machine, its kernel's package, its modules and its system: another digest is another device.
+    /// Digest of its machine, its kernel's package, its modules and its system: another digest is another device.
     pub digest: u64,
 }
 
 /// Fetches and builds what [`run`] needs for the guest of `scenario`, so that it finds all of it in the cache.
 ///
 /// # Errors
-/// [`LabError`] when something of it cannot be fetched or built.
+/// [`LabError`] when a part of it cannot be fetched or built.
 pub fn prepare(scenario: &Scenario) -> Result<Prepared, LabError> {
     let cache = Cache::open()?;
     let Parts { packages, kernel, modules, .. } = Parts::of(&cache, scenario)?;
@@ -129,8 +129,7 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, LabError> {
     Ok(Prepared { release: kernel.release, digest: hasher.finish() })
 }
 
-/// What `provide` makes of a kernel, and once more where a newer one came between it and its headers: the package lists tell of
-/// both by then.
+/// Runs `provide`, and once more if a newer kernel appeared between a kernel and its headers: the package lists have both then.
 fn with_headers_of_its_own<T>(provide: impl Fn() -> Result<T, LabError>) -> Result<T, LabError> {
     match provide() {
         Err(LabError::Headers { .. }) => provide(),
@@ -138,7 +137,7 @@ fn with_headers_of_its_own<T>(provide: impl Fn() -> Result<T, LabError>) -> Resu
     }
 }
 
-/// The program `name` of others, built for the guest of `scenario`: its bytes.
+/// The third-party program `name`, built for the guest of `scenario`: its bytes.
 ///
 /// # Errors
 /// [`LabError`] when it is not known, or cannot be built or read.
@@ -147,10 +146,10 @@ pub fn program(name: &str, scenario: &Scenario) -> Result<Vec<u8>, LabError> {
     std::fs::read(&path).map_err(cache::fault("read", &path))
 }
 
-/// The program `name` of a Debian package for the guest of `scenario`, and what loads it.
+/// The program `name` of a Debian package for the guest of `scenario`, with its libraries and loader.
 ///
 /// # Errors
-/// [`LabError`] when it cannot be had, or the guest is for another processor than the package's.
+/// [`LabError`] when it cannot be obtained, or the guest is for another processor than the package's.
 pub fn packaged_program(name: &str, scenario: &Scenario) -> Result<Vec<GuestFile>, LabError> {
     if scenario.kernel.architecture != "amd64" {
         return Err(LabError::Package { package: name.into(), reason: "it is fetched for amd64 alone".into() });
@@ -158,10 +157,10 @@ pub fn packaged_program(name: &str, scenario: &Scenario) -> Result<Vec<GuestFile
     read_all(Packages::of(&Cache::open()?, scenario)?.program(name)?)
 }
 
-/// The host's own program `name`, with its libraries and what loads it: each file.
+/// The host's own program `name`, with its libraries and loader: each file.
 ///
 /// # Errors
-/// [`LabError::Package`] when the host has none, or something of it is missing.
+/// [`LabError::Package`] when the host has none, or a part of it is missing.
 pub fn host_program(name: &str) -> Result<Vec<GuestFile>, LabError> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let program = std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file());
@@ -182,7 +181,7 @@ fn read_all(files: BTreeMap<String, PathBuf>) -> Result<Vec<GuestFile>, LabError
     files.into_iter().map(file).collect()
 }
 
-/// What a guest needs to boot a zygote that preloads `classes` of Android's classes, and its resources: each file.
+/// The files that a guest needs to boot a zygote that preloads `classes` of Android's classes, and its resources.
 ///
 /// # Errors
 /// [`LabError`] when it cannot be made or read.
@@ -206,17 +205,17 @@ pub fn selftest(name: &str, scenario: &Scenario) -> Result<Vec<u8>, LabError> {
     std::fs::read(&path).map_err(cache::fault("read", &path))
 }
 
-/// What a driver of a packaged kernel's own is built from.
+/// The sources of a driver of a packaged kernel.
 #[derive(Debug, Clone)]
 pub struct DriverSources {
-    /// The kernel's release, as uname(2) tells it.
+    /// The kernel's release, as uname(2) reports it.
     pub release: String,
     pub headers: PathBuf,
-    /// A tree that holds the driver's folder of its sources.
+    /// A source tree with the driver's folder.
     pub tree: PathBuf,
 }
 
-/// What the driver in `folder` of the kernel of `scenario` is built from.
+/// The sources of the driver in `folder` of the kernel of `scenario`.
 ///
 /// # Errors
 /// [`LabError`] when it cannot be fetched or unpacked.
@@ -231,8 +230,8 @@ pub fn driver_sources(scenario: &Scenario, folder: &Path) -> Result<DriverSource
     })
 }
 
-/// Puts brisk, the modules, BusyBox and the job's files into an archive. The guest's memory holds it twice while the
-/// kernel unpacks it, so nothing goes in that the job does not need.
+/// Packs brisk, the modules, BusyBox and the job's files into an archive. The guest's memory holds it twice while the kernel
+/// unpacks it, so it contains only what the job needs.
 fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Result<Vec<u8>, LabError> {
     let binary = program::read_static(job.binary.as_deref(), job.scenario.architecture())?;
     let busybox = if job.busybox || job.interactive { Some(packages.busybox()?) } else { None };
@@ -262,7 +261,7 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
     let write = || -> std::io::Result<Vec<u8>> {
         let mut initramfs = Initramfs::new()?;
         initramfs.file("/init", &binary, 0o755)?;
-        // Where a package has it as well.
+        // Also at the path of a package.
         for place in ["/bin/brisk", "/usr/bin/brisk"] {
             initramfs.link(place, "/init")?;
         }
@@ -278,5 +277,5 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
         }
         initramfs.finish()
     };
-    write().map_err(|error| LabError::Machine { operation: "be given its files".into(), reason: error.to_string() })
+    write().map_err(|error| LabError::Machine { operation: "receive its files".into(), reason: error.to_string() })
 }

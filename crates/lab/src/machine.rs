@@ -24,14 +24,14 @@ pub struct RunningMachine {
     child: Child,
 }
 
-/// The reading ends of what a machine says.
+/// The read ends of a machine's output.
 #[derive(Debug)]
 pub struct Streams {
-    /// The guest's console; `None` when a person has it.
+    /// The guest's console; `None` in an interactive job.
     pub console: Option<OwnedFd>,
     /// The results port.
     pub results: OwnedFd,
-    /// What QEMU itself says.
+    /// QEMU's own messages.
     pub errors: OwnedFd,
 }
 
@@ -51,7 +51,7 @@ pub struct Start<'a> {
 }
 
 impl RunningMachine {
-    /// Starts QEMU. It is killed when the calling thread ends, whatever the reason.
+    /// Starts QEMU. It is killed when the calling thread ends, for any reason.
     ///
     /// # Errors
     /// [`LabError::Machine`] when it cannot be started.
@@ -60,7 +60,7 @@ impl RunningMachine {
         let fault = |error: io::Error| LabError::Machine {
             operation: "start".into(),
             reason: if error.kind() == io::ErrorKind::NotFound {
-                format!("{} is not there; install the package {}", architecture.emulator, architecture.emulator_package)
+                format!("{} is missing; install the package {}", architecture.emulator, architecture.emulator_package)
             } else {
                 format!("{}: {error}", architecture.emulator)
             },
@@ -78,14 +78,14 @@ impl RunningMachine {
         }
         bind(&mut command, [results_end, initramfs].into_iter().chain(disk).collect(), start.core);
         let mut child = command.spawn().map_err(fault)?;
-        // Ours of the results port's writing end must go, or its reading end never ends.
+        // This copy of the results port's write end must be closed, or the read end never reaches its end.
         drop(command);
         let console = child.stdout.take().map(OwnedFd::from);
         let errors = child.stderr.take().expect("stderr is piped above").into();
         Ok((Self { child }, Streams { console, results, errors }))
     }
 
-    /// QEMU's process.
+    /// QEMU's PID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -112,14 +112,14 @@ impl Drop for RunningMachine {
     }
 }
 
-/// A file without a name, so that nothing is left behind however brisk ends.
+/// A file without a name, so that nothing is left behind even if brisk is killed.
 fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("initramfs", MemfdFlags::CLOEXEC)?);
     file.write_all(contents)?;
     Ok(file.into())
 }
 
-/// Hands the descriptors on, and ties the child's life and place to this thread's.
+/// Passes the descriptors on, kills the child when this thread ends, and pins it to `core`.
 fn bind(command: &mut Command, descriptors: Vec<OwnedFd>, core: Option<usize>) {
     parent_death::follow(command, Signal::KILL);
     let cpus = core.map(|core| {
@@ -147,7 +147,7 @@ fn arguments(scenario: &Scenario, kernel: &Path, results: &OwnedFd, initramfs: &
     let machine = &scenario.machine;
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
-    // Thread names tell which threads are vCPUs.
+    // Thread names identify the vCPU threads.
     add(&["-nodefaults", "-no-user-config", "-display", "none", "-name", "brisk,debug-threads=on"]);
     if machine.disk_mib.is_none() {
         add(&["-no-reboot"]);
@@ -178,7 +178,7 @@ fn arguments(scenario: &Scenario, kernel: &Path, results: &OwnedFd, initramfs: &
     arguments
 }
 
-/// Any oops ends the guest at once: what runs after it proves nothing.
+/// Any oops ends the guest at once: results after it are not valid.
 fn kernel_command_line(scenario: &Scenario) -> String {
     let console = scenario.architecture().console;
     let line =

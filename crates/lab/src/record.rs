@@ -1,10 +1,10 @@
-//! What the guest's first process tells the host, between the command's lines on the results port.
+//! Messages of the guest's first process to the host, between the command's lines on the results port.
 
 use serde::{Deserialize, Serialize};
 
 use super::self_check::SelfCheck;
 
-/// Starts a line of the first process; the ASCII record separator, which no line of text has.
+/// Starts a line of the first process: the ASCII record separator, which text does not contain.
 const SEPARATOR: char = '\u{1e}';
 
 /// One message of the guest's first process.
@@ -20,7 +20,7 @@ pub enum GuestRecord {
         /// Its exit status, or 128 + the signal's number.
         status: u8,
     },
-    /// The guest could not get as far as the command's end; nothing follows.
+    /// The guest failed before the command ended; nothing follows.
     Failed {
         /// What failed, on what, and why.
         reason: String,

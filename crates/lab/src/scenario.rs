@@ -45,7 +45,7 @@ pub struct Scenario {
     pub title: String,
     /// Which kernel boots.
     pub kernel: Kernel,
-    /// On what.
+    /// The emulated machine.
     pub machine: MachineSpec,
     /// What the guest's first process prepares.
     #[serde(default)]
@@ -64,10 +64,10 @@ pub struct Kernel {
     /// The package with the headers for building modules (`linux-headers-amd64`); a kernel that is built needs none.
     #[serde(default)]
     pub headers: String,
-    /// What the kernel is built with, when `package` holds its sources (`linux-source-6.1`): a file in `lab/kernels/`.
+    /// Its configuration, when `package` holds its sources (`linux-source-6.1`): a file in `lab/kernels/`.
     #[serde(default)]
     pub configuration: Option<String>,
-    /// The folders below `kernel/` whose drivers a kernel that is built has in place of its own.
+    /// The folders below `kernel/` whose drivers replace those of a kernel that is built.
     #[serde(default)]
     pub drivers: Vec<String>,
     /// The series (`6.1`): a kernel of another one is never booted in its place.
@@ -78,7 +78,7 @@ pub struct Kernel {
     /// architecture.
     #[serde(default)]
     pub source: Option<String>,
-    /// What is added to the kernel's command line.
+    /// Additions to the kernel's command line.
     #[serde(default)]
     pub command_line: String,
 }
@@ -95,7 +95,7 @@ pub struct MachineSpec {
     /// One guest instruction takes 2^shift ns in deterministic mode.
     #[serde(default)]
     pub icount_shift: Option<u8>,
-    /// A disk that outlives reboots; a guest without one that reboots has ended.
+    /// A disk that survives reboots; without a disk, a reboot ends the guest.
     #[serde(default)]
     pub disk_mib: Option<u32>,
     /// More arguments of QEMU, for devices that a scenario needs.
@@ -107,12 +107,12 @@ pub struct MachineSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// By instructions executed, and at once to the next timer when idle: repeatable on a loaded host. One CPU.
+    /// The clock counts executed instructions and skips to the next timer when idle: repeatable on a loaded host. One CPU.
     Deterministic,
-    /// With the host's clock, a thread a CPU: timings as paired ratios only. QEMU before 8.1 may miss that one CPU patches
-    /// kernel code while another translates it; that CPU then executes a breakpoint that is not there any more, for ever.
+    /// The host's clock, a thread per CPU: timings as paired ratios only. QEMU before 8.1 may miss that one CPU patches kernel
+    /// code while another translates it; that CPU then executes a removed breakpoint forever.
     Parallel,
-    /// With the host's clock, one thread for all CPUs: functional tests. No CPU translates while another writes.
+    /// The host's clock, one thread for all CPUs: functional tests. No CPU translates while another writes.
     InTurn,
 }
 
@@ -123,23 +123,23 @@ pub struct Guest {
     /// What is mounted at /sys/fs/cgroup.
     #[serde(default)]
     pub cgroup: CgroupVersion,
-    /// Whether work must prove to take time proportional to 1/f before the command runs.
+    /// Whether to check that work takes time proportional to 1/f before the command runs.
     #[serde(default)]
     pub self_check: bool,
-    /// The folders that are on the disk, with all that is below them.
+    /// The folders that are kept on the disk, with their contents.
     #[serde(default)]
     pub kept: Vec<String>,
-    /// Debian's systemd as the first process; brisk is it when absent.
+    /// Debian's systemd as the first process; brisk is the first process when absent.
     #[serde(default)]
     pub systemd: Option<Systemd>,
 }
 
-/// A guest whose first process is Debian's systemd. The command runs in one of its services; none of systemd's own units is
-/// there but those that are asked for.
+/// A guest whose first process is Debian's systemd. The command runs in one of its services; of systemd's own units, the guest
+/// has only those that are requested.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Systemd {
-    /// More of systemd's own package, by its place there: programs and units.
+    /// More files of systemd's own package, by their path there: programs and units.
     #[serde(default)]
     pub own: Vec<String>,
     /// Other Debian packages whose programs, units and settings the guest has.
@@ -148,7 +148,7 @@ pub struct Systemd {
     /// Their services that are started before the command, and must run as long as it does.
     #[serde(default)]
     pub services: Vec<String>,
-    /// The users that installing the packages would make.
+    /// The users that installing the packages would create.
     #[serde(default)]
     pub users: Vec<String>,
     /// Units and settings of this device: the text of each file by its path in the guest.
@@ -163,7 +163,7 @@ pub enum CgroupVersion {
     /// The unified hierarchy.
     #[default]
     V2,
-    /// A hierarchy a controller: cpu, cpuacct, cpuset, memory, blkio, freezer.
+    /// One hierarchy per controller: cpu, cpuacct, cpuset, memory, blkio, freezer.
     V1,
     None,
 }
@@ -177,7 +177,7 @@ pub struct Module {
     /// The folder below `kernel/` that brisk builds it from; `None` for the kernel package's own.
     #[serde(default)]
     pub source: Option<String>,
-    /// What its sources call it, when it is built under another name so that the kernel's own can be loaded as well.
+    /// Its name in its sources, when it is built under another name so that the kernel's own can be loaded as well.
     #[serde(default)]
     pub renames: Option<String>,
     /// Its parameters; lists become comma-separated.
@@ -208,7 +208,7 @@ pub enum ScenarioError {
     /// Neither a scenario that comes with brisk nor a file.
     #[error("there is no scenario {name}: known are {known}, or give the path of a .toml file")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// Those that come with brisk.
         known: String,
@@ -218,15 +218,15 @@ pub enum ScenarioError {
     Read {
         /// The file.
         path: String,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It is not TOML, or has keys or types that are not a scenario's.
+    /// It is not TOML, or has keys or types that a scenario does not have.
     #[error("scenario {name}: {source}")]
     Syntax {
         /// Its name or path.
         name: String,
-        /// Where and what.
+        /// The position and the error.
         source: toml_text::Error,
     },
     /// Its values contradict each other.
@@ -234,7 +234,7 @@ pub enum ScenarioError {
     Invalid {
         /// Its name or path.
         name: String,
-        /// What and why.
+        /// The reason.
         reason: String,
     },
 }

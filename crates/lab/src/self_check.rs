@@ -1,4 +1,4 @@
-//! Does the virtual frequency really slow the CPU? Fixed work must take time proportional to 1/f.
+//! Checks that the virtual frequency slows the CPU: fixed work must take time proportional to 1/f.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use brisk_base::work::Work;
 use brisk_sys::Root;
 
-/// The work takes so long at the highest frequency: a quantum of the driver more or less stays below the tolerance.
+/// The work's duration at the highest frequency: one quantum of the driver more or less is below the tolerance.
 const WORK: Duration = Duration::from_millis(100);
 
 /// The largest deviation from 1/f that is accepted, as a share.
@@ -28,11 +28,11 @@ pub struct SelfCheck {
 pub struct SelfCheckPoint {
     /// The cpufreq policy (`policy0`).
     pub policy: String,
-    /// The frequency that the userspace governor was told.
+    /// The frequency that was set in the userspace governor.
     pub frequency_khz: u32,
-    /// What the work took.
+    /// The duration of the work.
     pub time_us: u64,
-    /// By how much that misses the time at the highest frequency times f_max / f, as a share; positive is slower.
+    /// The deviation from the time at the highest frequency times f_max / f, as a share; positive is slower.
     pub deviation: f64,
 }
 
@@ -42,7 +42,7 @@ impl SelfCheck {
         self.points.len() > 1 && self.points.iter().all(|point| point.deviation.abs() <= TOLERANCE)
     }
 
-    /// The figures in a line for people.
+    /// The figures in one readable line.
     pub fn figures(&self) -> String {
         let point = |point: &SelfCheckPoint| {
             format!(
@@ -56,11 +56,11 @@ impl SelfCheck {
         self.points.iter().map(point).collect::<Vec<_>>().join(", ")
     }
 
-    /// Does fixed work at every frequency of every cpufreq policy, with the userspace governor; the governors that were
-    /// in force are put back, their tunables are not: this is for a device that has just started.
+    /// Runs fixed work at every frequency of every cpufreq policy, with the userspace governor. The previous governors are
+    /// restored, their tunables are not: this is for a device that has just started.
     ///
     /// # Errors
-    /// When there is no cpufreq policy with several frequencies and a userspace governor, or a file refuses.
+    /// When there is no cpufreq policy with several frequencies and a userspace governor, or a file cannot be accessed.
     pub fn measure(root: &Root) -> anyhow::Result<Self> {
         const FOLDER: &str = "/sys/devices/system/cpu/cpufreq";
         let names = root.list(FOLDER).context("the guest has no cpufreq driver: load one, or leave self_check out")?;

@@ -13,21 +13,21 @@ use super::guest::GuestSystemd;
 use super::job::GuestFile;
 use super::scenario::Systemd;
 
-/// What is taken of systemd's own package; newer ones have a program more.
+/// The files of systemd's own package; newer packages have one more program.
 const PROGRAMS: &[&str] = &["lib/systemd/systemd", "lib/systemd/systemd-executor", "usr/bin/systemd-run"];
-/// What is taken of other packages, whole.
+/// The folders that are taken from other packages.
 const FOLDERS: &[&str] = &["bin", "sbin", "lib", "etc", "usr/bin", "usr/sbin", "usr/lib", "usr/share/dbus-1"];
-/// The first of the numbers that Debian gives to users of the system.
+/// The first UID that Debian gives to system users.
 const FIRST_USER: usize = 100;
-/// A machine that knows its name does not take this boot for the first one of all.
+/// With a machine ID, systemd does not take this boot for the first one.
 const MACHINE: &str = "6272697369736272697369736272690a";
 const SETTINGS: &str = "[Manager]\nShowStatus=no\nLogLevel=warning\n";
 const TARGET: &str = "[Unit]\nDescription=brisk's laboratory\nWants=brisk-job.service\n";
 
-/// All that a guest needs whose first process is systemd: how it is started, and each file.
+/// What a guest with systemd as its first process needs: how systemd is started, and each file.
 ///
 /// # Errors
-/// [`LabError`] when a package cannot be had, or something of it is missing.
+/// [`LabError`] when a package cannot be obtained, or a part of it is missing.
 pub fn files(
     packages: &Packages<'_>,
     systemd: &Systemd,
@@ -60,7 +60,7 @@ pub fn files(
         ("/etc/systemd/system.conf", SETTINGS),
         ("/etc/systemd/system/default.target", TARGET),
         ("/etc/systemd/system/brisk-job.service", &unit(&systemd.services, console)),
-        // Units with a /tmp of their own have a /var/tmp as well.
+        // Units with a private /tmp have a private /var/tmp as well.
         ("/var/tmp/.keep", ""),
     ] {
         files.push(GuestFile { path: path.into(), contents: text.into(), mode: 0o644 });
@@ -70,14 +70,14 @@ pub fn files(
     Ok((GuestSystemd { program, services: systemd.services.clone() }, files))
 }
 
-/// A file of a package, wherever its release has it: its place in the guest, and itself.
+/// A file of a package, with or without `usr/` as its release has it: its path in the guest, and the file.
 fn in_package(root: &Path, place: &str) -> Option<(String, PathBuf)> {
     let places = [place.to_owned(), format!("usr/{place}")];
     let found = places.into_iter().find(|place| root.join(place).is_file())?;
     Some((format!("/{found}"), root.join(&found)))
 }
 
-/// All files below `folder`; links are followed, for what they lead to may be a library's other name.
+/// All files below `folder`; links are followed, because a link may be another name of a library.
 fn collect(root: &Path, folder: &Path, found: &mut BTreeMap<String, PathBuf>) -> Result<(), LabError> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries {

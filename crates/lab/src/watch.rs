@@ -1,4 +1,4 @@
-//! Watching a machine from start to end: its lines, its clock, its deadline, and how it ended.
+//! Watches a machine from start to end: its lines, its clock, its deadline, and its result.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -15,10 +15,10 @@ use super::record::GuestRecord;
 use super::self_check::SelfCheck;
 use brisk_sys::Root;
 
-/// So many of the guest's last lines are told when something went wrong.
+/// The number of the guest's last lines in an error message.
 const LAST_LINES: usize = 50;
 
-/// Once the outcome is known, the machine gets so long to say the rest and to end by itself.
+/// Time for the machine to print the rest and to end, once the outcome is known.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How long a machine may take, in host time.
@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Limits {
     /// Until its first process begins.
     pub boot: Duration,
-    /// Altogether.
+    /// In total.
     pub whole: Duration,
 }
 
@@ -41,9 +41,9 @@ pub struct Ended {
     pub wall: Duration,
 }
 
-/// Reads everything the machine says until it ends, and hands the guest's lines to `on_line`.
+/// Reads all output of the machine until it ends, and passes the guest's lines to `on_line`.
 ///
-/// `vcpu_threads` is how many threads the clock watches: none in deterministic mode.
+/// `vcpu_threads` is the number of threads that the clock watches: none in deterministic mode.
 ///
 /// # Errors
 /// [`LabError`] for every end but that of the command.
@@ -89,7 +89,7 @@ struct Watch {
 
 /// One open stream of the machine.
 struct Source {
-    /// `None` is QEMU itself.
+    /// `None` for QEMU itself.
     channel: Option<Channel>,
     stream: OwnedFd,
     lines: Lines,
@@ -105,7 +105,7 @@ impl Source {
 }
 
 impl Watch {
-    /// Reads until every stream has ended, which they do with QEMU; kills it at a deadline and returns false then.
+    /// Reads until every stream has ended, as they do when QEMU exits; at a deadline, kills QEMU and returns false.
     fn listen(&mut self, listener: &mut Listener<'_>) -> Result<bool, LabError> {
         let (mut in_time, mut decided) = (true, false);
         while !self.sources.is_empty() {
@@ -137,7 +137,7 @@ impl Watch {
         match poll(&mut descriptors, Some(&timeout)) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Vec::new()),
-            Err(error) => return Err(failed_to("be listened to", error.to_string())),
+            Err(error) => return Err(failed_to("be polled", error.to_string())),
         }
         let ready = descriptors.iter().enumerate().filter(|(_, descriptor)| !descriptor.revents().is_empty());
         Ok(ready.map(|(index, _)| index).rev().collect())
@@ -149,7 +149,7 @@ impl Watch {
         let count = match read(&source.stream, &mut buffer) {
             Ok(count) => count,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(()),
-            Err(error) => return Err(failed_to("be listened to", error.to_string())),
+            Err(error) => return Err(failed_to("be read", error.to_string())),
         };
         for line in source.lines.push(&buffer[..count]) {
             listener.hear(source.channel, line);
@@ -164,7 +164,7 @@ impl Watch {
     }
 }
 
-/// Sorts the machine's lines: records and fatal lines into the story, the guest's own to the caller.
+/// Dispatches the machine's lines: records and fatal lines to the story, the guest's own to the caller.
 struct Listener<'a> {
     clock: Clock,
     on_line: &'a mut dyn FnMut(GuestLine),
@@ -202,7 +202,7 @@ impl Listener<'_> {
     }
 }
 
-/// What is known of a guest's end.
+/// What is known about a guest's end.
 #[derive(Debug, Default)]
 struct Story {
     last_lines: VecDeque<String>,
@@ -222,7 +222,7 @@ impl Story {
         }
     }
 
-    /// True when nothing that the guest may still say changes the outcome.
+    /// True when no further output of the guest can change the outcome.
     fn is_decided(&self) -> bool {
         self.end.is_some() || self.fatal.is_some()
     }
@@ -281,7 +281,7 @@ impl Clock {
         threads.iter().filter(|thread| is_vcpu(thread)).filter_map(|thread| thread.parse().ok()).collect()
     }
 
-    /// A thread that has ended waits no more.
+    /// 0 for a thread that has exited.
     fn run_delay(&self, thread: u32) -> Duration {
         let text = self.root.read(format!("/proc/{}/task/{thread}/schedstat", self.pid));
         text.ok().and_then(|text| parse_run_delay(&text)).unwrap_or_default()

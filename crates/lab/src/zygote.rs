@@ -1,5 +1,4 @@
-//! A zygote for guests: a Java machine, Android's classes and a plan, put together once by the laboratory of
-//! `android/preload`.
+//! A zygote for guests: a JVM, Android's classes and a plan, built once by the laboratory of `android/preload`.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,14 +12,14 @@ use brisk_base::notes::note;
 
 /// Where Maven puts the laboratory's jars, below the repository.
 const JARS: &str = "android/preload/tools/target/planner";
-/// The one that names the others.
+/// The main jar, which names the others.
 const JAR: &str = "brisk-planner.jar";
 const MAIN: &str = "brisk.preload.lab.BootKit";
 
 /// Every file of the zygote that preloads `classes`, with its place in the guest.
 ///
 /// # Errors
-/// [`LabError::Package`] when it cannot be put together, [`LabError::Cache`] when it cannot be read.
+/// [`LabError::Package`] when it cannot be built, [`LabError::Cache`] when it cannot be read.
 pub fn files(cache: &Cache, classes: u32) -> Result<Vec<GuestFile>, LabError> {
     let jars = jars()?;
     let entry = format!("zygote/{classes}-{:016x}", digest(&jars)?);
@@ -42,12 +41,12 @@ fn jars() -> Result<Vec<PathBuf>, LabError> {
         package(format!("there is no {JARS}/{JAR} above {}: ./dev prove builds it", program.display()))
     })?;
     let mut jars = listed(&folder)?;
-    // The main one comes first, by which it knows itself.
+    // `BootKit` takes the first jar of its class path for its own.
     jars.sort_by_key(|jar| (!jar.ends_with(JAR), jar.clone()));
     Ok(jars)
 }
 
-/// What is made of other jars is another zygote.
+/// A zygote that is made of other jars has another digest.
 fn digest(jars: &[PathBuf]) -> Result<u64, LabError> {
     let mut hasher = DefaultHasher::new();
     for jar in jars {
@@ -57,7 +56,7 @@ fn digest(jars: &[PathBuf]) -> Result<u64, LabError> {
 }
 
 fn make(cache: &Cache, jars: &[PathBuf], classes: u32, draft: &Path) -> Result<(), LabError> {
-    note!("brisk: putting a zygote of {classes} classes together");
+    note!("brisk: building a zygote of {classes} classes");
     let class_path = std::env::join_paths(jars).map_err(|error| package(error.to_string()))?;
     let scratch = draft.join("scratch");
     let output = Command::new("java")

@@ -1,4 +1,4 @@
-//! Numbers of the configuration whose bounds are checked where they are parsed.
+//! Configuration numbers whose bounds are checked at parse time.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize as _, Deserializer};
 /// A whole number from `LOW` to `HIGH`, both included.
 ///
 /// # Errors
-/// Says the bounds, so that the message with its line needs no manual.
+/// When the value is out of bounds; the message states them.
 pub fn within<'de, D: Deserializer<'de>, const LOW: u64, const HIGH: u64>(deserializer: D) -> Result<u64, D::Error> {
     deserializer.deserialize_i64(Within::<LOW, HIGH>)
 }
@@ -41,7 +41,7 @@ impl<const LOW: u64, const HIGH: u64> Visitor<'_> for Within<LOW, HIGH> {
 /// A number from 0 to 100.
 ///
 /// # Errors
-/// Says the bounds.
+/// When the value is out of bounds.
 pub fn percent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     match f64::deserialize(deserializer)? {
         number if (0.0..=100.0).contains(&number) => Ok(number),

@@ -1,9 +1,9 @@
-//! Whether a job is left to another manager, as managers come and go: pure, with the time passed in.
+//! Whether a job is left to another manager while managers start and stop: pure, with the time passed in.
 //!
-//! A mechanism that is on by itself holds a [`Deference`] and asks which managers there are ([`super::Question::OtherManagers`])
-//! when that says so: some time after a process has started, soon after one with the name of a manager has, and by the clock
-//! alone while no event tells of processes. A manager that has gone must stay away for a while, so that one that restarts
-//! switches nothing on and off.
+//! A mechanism that is enabled automatically holds a [`Deference`]. It queries the running managers
+//! ([`super::Question::OtherManagers`]) when a check is due: some time after a process start, sooner if the process is named
+//! like a manager, and by timer alone while no process events arrive. A manager must have been absent for
+//! [`Intervals::away`], so that a manager that restarts switches nothing on and off.
 
 use std::time::Duration;
 
@@ -11,38 +11,38 @@ use super::Job;
 use brisk_sys::BootTime;
 use brisk_sys::system::other_managers::{self, Found};
 
-/// A process that has started needs so long to become what it will be.
+/// A new process gets this long to exec and take its final name.
 const SETTLES: Duration = Duration::from_secs(2);
-/// Processes named like a manager, which any user may start, lead to one question in this time.
+/// Any user may start processes named like a manager; they trigger at most one query in this time.
 const NAMED_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often managers are looked for, and how long one must stay away.
+/// How often managers are queried, and how long they must have been absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intervals {
-    /// So often at most where processes start, and so often where they do the job that is left to them.
+    /// The minimum interval after process starts, and the interval while the job is left to a manager.
     pub check: Duration,
-    /// The job is taken over once they have been gone for so long.
+    /// The job is taken over once no manager has run for this long.
     pub away: Duration,
 }
 
-/// What an answer has changed.
+/// What an answer changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// The job is left to a manager that has started.
+    /// The job is now left to a manager that has started.
     Left,
     /// No manager does the job any more.
     Free,
 }
 
-/// To whom a job is left.
+/// Which managers a job is left to.
 #[derive(Debug)]
 pub struct Deference {
     job: Job,
     intervals: Intervals,
     state: State,
-    /// When managers were looked for last.
+    /// The last query.
     checked: BootTime,
-    /// When they are to be looked for next.
+    /// The next query.
     due: Option<BootTime>,
     /// Process events reach the mechanism.
     hears_processes: bool,
@@ -54,14 +54,14 @@ enum State {
     Resting,
     /// No manager does the job.
     Alone,
-    /// These do it.
+    /// These managers do it.
     Left { doers: Vec<Found>, have_started: bool },
-    /// These did it.
+    /// These managers did it until `since`.
     Gone { doers: Vec<Found>, since: BootTime },
 }
 
 impl Deference {
-    /// For `job`; other managers do not matter yet.
+    /// For `job`; other managers are ignored until [`Deference::follow`].
     pub fn new(job: Job) -> Self {
         Self {
             job,
@@ -73,8 +73,8 @@ impl Deference {
         }
     }
 
-    /// Goes on under a device or a configuration that has changed: by the managers `found`, asking for them at these intervals,
-    /// or, where these are `None`, without regard to any. Whom the job is left to.
+    /// Continues after the device or the configuration has changed. `intervals` has the query intervals and the managers found;
+    /// with `None`, managers are ignored. Returns the managers that the job is left to.
     pub fn follow(
         &mut self,
         now: BootTime,
@@ -89,13 +89,13 @@ impl Deference {
         self.doers()
     }
 
-    /// A person has decided: other managers do not matter.
+    /// The user has decided: other managers are ignored.
     fn rest(&mut self) {
         self.state = State::Resting;
         self.due = None;
     }
 
-    /// Decides by the managers `found` alone, whatever was before.
+    /// Starts from the managers `found`, without hysteresis.
     fn begin(&mut self, now: BootTime, found: &[Found], intervals: Intervals) {
         self.intervals = intervals;
         let doers = self.doers_of(found);
@@ -104,7 +104,7 @@ impl Deference {
         self.schedule(now);
     }
 
-    /// Takes the managers that are there now.
+    /// Takes the managers that run now.
     pub fn answer(&mut self, now: BootTime, found: &[Found]) -> Option<Turn> {
         let doers = self.doers_of(found);
         let away = self.intervals.away;
@@ -124,7 +124,7 @@ impl Deference {
         turn
     }
 
-    /// A process has started, or events were lost that may have told of one. `command` is its name, where it is known.
+    /// A process has started, or process events were lost. `command` is its name, where it is known.
     pub fn hear_of_process(&mut self, now: BootTime, command: Option<&str>) {
         if !matches!(self.state, State::Alone) {
             return;
@@ -137,17 +137,17 @@ impl Deference {
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
     }
 
-    /// When managers are to be looked for.
+    /// When the next query is due.
     pub fn deadline(&self) -> Option<BootTime> {
         self.due
     }
 
-    /// True once when they are to be looked for now.
+    /// True once when a query is due.
     pub fn take_due(&mut self, now: BootTime) -> bool {
         self.due.take_if(|due| *due <= now).is_some()
     }
 
-    /// The managers that the job is left to, each with what shows it, and what became of them; `None` where it is left to none.
+    /// The managers that the job is left to, their evidence, and whether they have started or gone; `None` if there is none.
     pub fn doers(&self) -> Option<String> {
         let (doers, what) = match &self.state {
             State::Resting | State::Alone => return None,
@@ -161,7 +161,7 @@ impl Deference {
         self.job.doers(doers).map(|doers| doers + &what)
     }
 
-    /// `tuned has started`: why the job is left to others.
+    /// Why the job is left to other managers: `tuned has started`.
     pub fn reason(&self) -> String {
         let doers = match &self.state {
             State::Left { doers, .. } | State::Gone { doers, .. } => &doers[..],
@@ -219,7 +219,7 @@ mod tests {
     // Verifies ON-2.
     #[test]
     fn a_manager_that_comes_goes_and_flaps_switches_once_each_way() {
-        // Second, who is there, what that changes, and what is told.
+        // Second, running managers, expected turn, expected text.
         type Row = (u64, &'static [OtherManager], Option<Turn>, Option<&'static str>);
         let courses: [(&[OtherManager], &[Row]); 4] = [
             (
@@ -244,7 +244,7 @@ mod tests {
                     (240, &[], Some(Turn::Free), None),
                 ],
             ),
-            // It restarts again and again: each time it is back before it has been away for long enough.
+            // It restarts repeatedly, each time before `away` has passed.
             (
                 TUNED,
                 &[
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!((deference.doers(), deference.deadline()), (None, None));
         let mut at_once = Deference::new(Job::Frequency);
         at_once.begin(at(0), &there(TUNED), Intervals { away: Duration::ZERO, ..INTERVALS });
-        assert_eq!(at_once.answer(at(60), &[]), Some(Turn::Free), "without hysteresis, where that is asked for");
+        assert_eq!(at_once.answer(at(60), &[]), Some(Turn::Free), "no hysteresis when `away` is zero");
     }
 
     // Verifies ON-2.
@@ -289,29 +289,29 @@ mod tests {
     fn managers_are_probed_on_process_starts_otherwise_by_timer() {
         let due = |deference: &Deference| deference.deadline().map(|due| due.since(at(0)).as_secs());
         let mut deference = beginning_with(&[]);
-        assert_eq!(due(&deference), Some(60), "no event has come so far");
+        assert_eq!(due(&deference), Some(60), "no process event yet");
         assert!(!deference.take_due(at(59)) && deference.take_due(at(60)) && !deference.take_due(at(60)), "once");
         deference.answer(at(60), &[]);
         deference.hear_of_process(at(70), Some("make"));
         assert_eq!(due(&deference), Some(120), "once a minute");
         deference.answer(at(120), &[]);
-        assert_eq!(due(&deference), None, "an idle device is left asleep");
+        assert_eq!(due(&deference), None, "an idle device is not woken");
         deference.hear_of_process(at(500), None);
-        assert_eq!(due(&deference), Some(502), "a process settles first");
+        assert_eq!(due(&deference), Some(502), "the new process settles first");
         deference.hear_of_process(at(501), Some("tuned"));
-        assert_eq!(due(&deference), Some(501), "one with the name of a manager does not wait");
+        assert_eq!(due(&deference), Some(501), "a process named like a manager is checked at once");
         deference.answer(at(501), &[]);
         deference.hear_of_process(at(502), Some("gamemoded"));
-        assert_eq!(due(&deference), Some(506), "a user who starts such processes causes few checks");
+        assert_eq!(due(&deference), Some(506), "processes named like managers cause few checks");
         deference.answer(at(506), &there(TUNED));
-        assert_eq!(due(&deference), Some(566), "by the clock while the job is left to it");
+        assert_eq!(due(&deference), Some(566), "by timer while the job is left to it");
         deference.hear_of_process(at(507), Some("make"));
         assert_eq!(due(&deference), Some(566));
         deference.answer(at(600), &[]);
         assert_eq!(due(&deference), Some(660));
         deference.answer(at(700), &[]);
-        assert_eq!(due(&deference), Some(720), "it has been away for long enough then");
+        assert_eq!(due(&deference), Some(720), "`away` has passed");
         deference.answer(at(720), &[]);
-        assert_eq!(due(&deference), Some(780), "whether events come is seen again");
+        assert_eq!(due(&deference), Some(780), "by timer until a process event arrives");
     }
 }

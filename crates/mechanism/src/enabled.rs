@@ -1,4 +1,4 @@
-//! Whether a mechanism is on: as a person says, or by itself where that is known to help and to be undone.
+//! Whether a mechanism is on: as the user says, or automatically where it is known to help and can be undone.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ pub enum Enabled {
     /// On where a gain is predicted, what is done can be undone, and no other manager does the same job.
     #[default]
     Auto,
-    /// A person wants it.
+    /// The user enabled it.
     On,
-    /// A person does not want it.
+    /// The user disabled it.
     Off,
 }
 
 impl Enabled {
-    /// True where a person has switched it on. Mechanisms that are never on by themselves need no more.
+    /// True where the user has switched it on. Mechanisms that are never enabled automatically check only this.
     pub fn is_on(self) -> bool {
         self == Self::On
     }
@@ -68,7 +68,7 @@ impl Visitor<'_> for EnabledVisitor {
     }
 }
 
-/// Why a mechanism that is `"auto"` stays off whatever the device: what is known of it does not allow more.
+/// Why a mechanism with `"auto"` stays off on every device.
 pub fn reservation(mechanism: &str) -> Option<&'static str> {
     match mechanism {
         "memory.zram" => Some(
@@ -79,7 +79,7 @@ pub fn reservation(mechanism: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether `mechanism` is on where `doers` do the same job (`Job::doers`), and why.
+/// Whether `mechanism` is on, given the other managers that do the same job (`doers`, see `Job::doers`), and why.
 pub fn decide(mechanism: &str, enabled: Enabled, doers: Option<&str>) -> (bool, String) {
     match (enabled, doers, reservation(mechanism)) {
         (Enabled::On | Enabled::Off, _, _) => (enabled.is_on(), format!("{mechanism}.enabled is {enabled}")),

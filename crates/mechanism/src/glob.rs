@@ -1,4 +1,4 @@
-//! Patterns of names in the configuration.
+//! Name patterns in the configuration.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Glob(String);
 
 impl Glob {
-    /// The longest pattern that is taken: no name in the kernel that it is held against is longer.
+    /// The longest accepted pattern: the kernel names that it is matched against are no longer.
     pub const MAXIMUM_BYTES: usize = 4096;
 
-    /// True when the whole of `text` fits. Takes time in proportion to pattern times text at worst.
+    /// True when all of `text` matches. The worst case takes time proportional to pattern length times text length.
     pub fn matches(&self, text: &str) -> bool {
         let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
         let (mut at, mut position) = (0, 0);
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_fit_whole_texts() {
+    fn globs_match_whole_texts() {
         let cases = [
             ("zygote*", "zygote64", true),
             ("zygote*", "zygote", true),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glob_of_many_stars_ends_soon() {
+    fn a_glob_of_many_stars_does_not_backtrack_exponentially() {
         let glob: Glob = "*a".repeat(100).parse().unwrap();
         assert!(!glob.matches(&"a".repeat(99)));
         assert!(!glob.matches(&"ab".repeat(5_000)));

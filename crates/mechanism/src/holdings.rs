@@ -1,8 +1,8 @@
-//! What a mechanism holds by leases: what the kernel has answered, and what was asked for and is not answered yet.
+//! A mechanism's leases: those that the kernel has confirmed, and those that were requested and have no outcome yet.
 //!
-//! Decisions are made here and outcomes are taken here, so that a mechanism never believes what the kernel refused, asks
-//! for nothing twice, renews what it still wants before its deadline, and leaves a target that refused alone for a while:
-//! a mechanism that decides again on each refusal comes to an end.
+//! Lease decisions and their outcomes go through this module. So a mechanism never counts a refused value as held, requests
+//! nothing twice, renews leases before their deadline, and does not retry a refused target for `REFUSED_FOR`. That bounds
+//! the retries of a mechanism that decides again on each refusal.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use super::{Action, Decision, Effect, Outcome, Target};
 use brisk_sys::BootTime;
 
-/// A target that refused is asked for again after this long.
+/// A refused target is requested again after this long.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 
-/// Targets, each with the value that it is to hold.
+/// Targets with their wanted values.
 pub type Demands = BTreeMap<Target, String>;
 
 /// The leases of one mechanism.
@@ -25,9 +25,9 @@ pub struct Holdings {
 
 #[derive(Debug)]
 struct Holding {
-    /// What was asked for.
+    /// The requested value.
     asked: String,
-    /// What the target holds: another owner may have the last word.
+    /// What the target holds, which may be another owner's value.
     value: String,
     until: BootTime,
     state: State,
@@ -35,16 +35,16 @@ struct Holding {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Asked for; the outcome is not known yet.
+    /// Requested; no outcome yet.
     Asked,
     /// The kernel holds it.
     Held,
-    /// To be restored: not answered yet, or refused so far, and then the journal tries again.
+    /// To be restored: no outcome yet, or the restore failed and the journal will retry.
     Ending,
 }
 
 impl Holdings {
-    /// Asks for a lease of `value` in `target`, unless it holds until then already or was refused a moment ago.
+    /// Requests a lease of `value` in `target`, unless it is already held until then or was refused within `REFUSED_FOR`.
     pub fn lease(
         &mut self,
         now: BootTime,
@@ -64,7 +64,7 @@ impl Holdings {
         decisions.push(Decision { action, reason: reason.to_owned() });
     }
 
-    /// Asks to restore each target that `is_over`; in the reverse order of leases, so that a group goes after its members.
+    /// Restores each target that `is_over`, in reverse order of the leases, so that a group is removed after its members.
     pub fn release_where(&mut self, reason: &str, decisions: &mut Vec<Decision>, is_over: impl Fn(&Target) -> bool) {
         for (target, held) in self.leases.iter_mut().rev() {
             if held.state != State::Ending && is_over(target) {
@@ -75,8 +75,8 @@ impl Holdings {
         }
     }
 
-    /// Makes what is held into `wanted`: releases the rest, leases what is missing, and renews for `lasting` what would end
-    /// before half of that.
+    /// Changes the leases into `wanted`: releases the rest, leases what is missing, and renews for `lasting` what would expire
+    /// within half of that.
     pub fn reconcile(
         &mut self,
         now: BootTime,
@@ -98,7 +98,7 @@ impl Holdings {
         }
     }
 
-    /// Takes what became of a decision; outcomes of other mechanisms' targets change nothing.
+    /// Takes the outcome of a decision; outcomes for other mechanisms' targets are ignored.
     pub fn take(&mut self, now: BootTime, outcome: &Outcome) {
         let Outcome { target, effect, held } = outcome;
         let Some(lease) = self.leases.get_mut(target) else { return };
@@ -112,7 +112,7 @@ impl Holdings {
                     lease.state = State::Held;
                 }
             }
-            // It was restored, and the lease that was asked for after that is still to be answered.
+            // It was restored; the lease that was requested after that has no outcome yet.
             (None, Effect::Written | Effect::Unchanged) if lease.state == State::Asked => {}
             (None, _) => {
                 self.leases.remove(target);
@@ -120,23 +120,23 @@ impl Holdings {
         }
     }
 
-    /// Lets those that were refused and `may_be_asked` be asked for again: the device or the configuration changed, or
-    /// there is a new reason to ask.
+    /// Forgets the refusals of targets that `may_be_asked` again: the device or the configuration changed, or there is a new
+    /// reason to ask.
     pub fn forget_refusals(&mut self, may_be_asked: impl Fn(&Target) -> bool) {
         self.refusals.retain(|target, _| !may_be_asked(target));
     }
 
-    /// True when nothing is held or asked for but what is to be restored.
+    /// True when nothing is held or requested, except targets that are to be restored.
     pub fn is_empty(&self) -> bool {
         self.in_force().next().is_none()
     }
 
-    /// What is held or asked for, and not to be restored.
+    /// Targets that are held or requested, and not to be restored.
     pub fn in_force(&self) -> impl DoubleEndedIterator<Item = (&Target, &str)> {
         self.select(|state| state != State::Ending)
     }
 
-    /// What the kernel holds, what is still to be restored included.
+    /// What the kernel holds, including targets that are still to be restored.
     pub fn held(&self) -> impl DoubleEndedIterator<Item = (&Target, &str)> {
         self.select(|state| state != State::Asked)
     }
@@ -148,17 +148,17 @@ impl Holdings {
             .map(|(target, held)| (target, held.value.as_str()))
     }
 
-    /// True when `target` is held or asked for, and not to be restored.
+    /// True when `target` is held or requested, and not to be restored.
     pub fn has(&self, target: &Target) -> bool {
         self.leases.get(target).is_some_and(|held| held.state != State::Ending)
     }
 
-    /// Why `target` was refused a moment ago.
+    /// Why `target` was refused, within the last `REFUSED_FOR`.
     pub fn refusal(&self, target: &Target) -> Option<&str> {
         self.refusals.get(target).map(|(_, error)| error.as_str())
     }
 
-    /// Everything that was refused a moment ago, and why.
+    /// All refusals of the last `REFUSED_FOR`, with their errors.
     pub fn refusals(&self) -> impl Iterator<Item = (&Target, &str)> {
         self.refusals.iter().map(|(target, (_, error))| (target, error.as_str()))
     }
@@ -184,7 +184,7 @@ mod tests {
         Effect::Refused("EPERM".to_owned())
     }
 
-    /// What is decided, in short.
+    /// The decisions in short form.
     fn short(decisions: &mut Vec<Decision>) -> Vec<String> {
         let short = |decision: Decision| match decision.action {
             Action::Lease { target, value, until } => {
@@ -214,17 +214,17 @@ mod tests {
         };
         let both = [("/a", "1"), ("/b", "2")];
         assert_eq!(reconcile(&mut holdings, 0, &both, &mut decisions), ["/a=1 until 90", "/b=2 until 90"]);
-        assert!(reconcile(&mut holdings, 0, &both, &mut decisions).is_empty(), "nothing is asked for twice");
+        assert!(reconcile(&mut holdings, 0, &both, &mut decisions).is_empty(), "nothing is requested twice");
         assert!(held(&holdings).is_empty() && !holdings.is_empty());
         holdings.take(at(0), &outcome("/a", Effect::Written, Some("1")));
         holdings.take(at(0), &outcome("/b", refused(), None));
         assert_eq!((held(&holdings), holdings.refusal(&target("/b"))), (vec![("/a".to_owned(), "1")], Some("EPERM")));
-        assert!(reconcile(&mut holdings, 9, &both, &mut decisions).is_empty(), "left alone for a while");
+        assert!(reconcile(&mut holdings, 9, &both, &mut decisions).is_empty(), "not retried within 10 s");
         assert_eq!(reconcile(&mut holdings, 10, &both, &mut decisions), ["/b=2 until 100"]);
         holdings.take(at(10), &outcome("/b", Effect::Written, Some("2")));
         assert_eq!(reconcile(&mut holdings, 46, &both, &mut decisions), ["/a=1 until 136"], "renewed in time");
         assert_eq!(reconcile(&mut holdings, 46, &[("/b", "3")], &mut decisions), ["release /a", "/b=3 until 136"]);
-        assert_eq!(held(&holdings), [("/a".to_owned(), "1")], "neither has been answered");
+        assert_eq!(held(&holdings), [("/a".to_owned(), "1")], "neither has an outcome yet");
     }
 
     // Verifies UNDO-6.

@@ -1,15 +1,15 @@
-//! Which job another manager does, and which mechanism of ours does the same: two that do one job undo each other's work.
+//! Maps other managers to the mechanism that does the same job: two programs that do one job undo each other's work.
 
 use std::fmt;
 
 use brisk_sys::system::other_managers::{Found, OtherManager};
 
-/// What one program alone should do on a device.
+/// A job that only one program should do on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
-    /// Choosing governors and their tunables, or raising frequencies for a while.
+    /// Setting governors and their tunables, or boosting frequencies temporarily.
     Frequency,
-    /// Weighing processes and threads.
+    /// Setting priorities of processes and threads.
     Priorities,
     /// Killing when memory is short.
     Killing,
@@ -35,7 +35,7 @@ impl Job {
         }
     }
 
-    /// The mechanism that does it, as the configuration names it.
+    /// The configuration's name of the mechanism that does this job.
     pub fn mechanism(self) -> &'static str {
         match self {
             Self::Frequency => "launch",
@@ -45,7 +45,7 @@ impl Job {
         }
     }
 
-    /// Those of `found` that do this job, each with what shows it: `tuned (process 7) and TLP (/run/tlp exists)`.
+    /// The managers of `found` that do this job, with their evidence: `tuned (process 7) and TLP (/run/tlp exists)`.
     pub fn doers(self, found: &[Found]) -> Option<String> {
         let doers: Vec<String> = found
             .iter()
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn doers_are_told_with_what_shows_them() {
+    fn doers_are_listed_with_their_evidence() {
         let found = [(OtherManager::Tuned, "a"), (OtherManager::Lmkd, "b"), (OtherManager::Tlp, "c")]
             .map(|(name, evidence)| Found { name, evidence: evidence.to_owned() });
         assert_eq!(Job::Frequency.doers(&found).as_deref(), Some("tuned (a) and TLP (c)"));

@@ -1,4 +1,4 @@
-//! The mechanisms that the daemon drives: one line each, in the order in which they hear of an event.
+//! The mechanisms that the daemon drives: one line each, in the order in which they receive events.
 
 use super::Mechanism;
 use super::boot::BootWatch;
@@ -7,7 +7,7 @@ use super::lookup::LookupControl;
 use super::memory::MemoryPolicy;
 use super::placement::PlacementPolicy;
 
-/// All of them, idle until they are told where they work.
+/// All mechanisms, idle until their first `follow`.
 pub fn all() -> Vec<Box<dyn Mechanism>> {
     vec![
         Box::<LaunchPolicy>::default(),

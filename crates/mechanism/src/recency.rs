@@ -1,11 +1,11 @@
-//! What is remembered by application, of bounded size: the one seen longest ago is dropped.
+//! Bounded per-application state: the least recently seen application is evicted.
 
 use std::collections::BTreeMap;
 
-/// Applications that are remembered.
+/// The most applications that are kept.
 pub const CAPACITY: usize = 256;
 
-/// Makes room in `applications` for one that is not among them; `last` says when one was seen, the least longest ago.
+/// Evicts applications until one more fits; `last` is the sequence number of an application's last sighting.
 pub fn make_room<T>(applications: &mut BTreeMap<String, T>, last: impl Fn(&T) -> u64) {
     while applications.len() >= CAPACITY {
         let oldest = applications.iter().min_by_key(|(_, it)| last(it)).map(|(name, _)| name.clone());

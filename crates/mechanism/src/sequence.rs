@@ -1,43 +1,43 @@
-//! Leases that stand or fall together: each is asked for when the one before it is held, and a refusal restores all.
+//! Leases that are held all or none: each is requested when the previous one is held, and a refusal restores all.
 
 use std::collections::VecDeque;
 
 use super::{Action, Decision, Effect, Outcome, Target};
 use brisk_sys::BootTime;
 
-/// One thing to hold.
+/// One value to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What.
+    /// The target to lease.
     pub target: Target,
     /// The value to hold.
     pub value: String,
-    /// Why.
+    /// Why it is changed.
     pub reason: String,
 }
 
-/// The changes, and how far they are.
+/// The changes and their progress.
 #[derive(Debug, Default)]
 pub struct Sequence {
     planned: VecDeque<Change>,
-    /// Asked for, and not answered yet.
+    /// Requested; no outcome yet.
     asked: Option<Change>,
     held: Vec<Change>,
-    /// To be restored, and not answered yet.
+    /// Released; no outcome yet.
     releasing: Vec<Change>,
-    /// What could not be restored so far; the journal tries again.
+    /// The restore failed; the journal will retry.
     stuck: Vec<Change>,
     refusal: Option<String>,
 }
 
 impl Sequence {
-    /// Holds `changes` from now on, one after the other.
+    /// Starts to lease `changes`, one after the other.
     pub fn begin(&mut self, changes: Vec<Change>) {
         self.planned = changes.into();
         self.refusal = None;
     }
 
-    /// Asks for the next change, unless one is asked for. True when all is held or refused.
+    /// Requests the next change, unless one is pending. True when all are held or refused.
     pub fn go_on(&mut self, decisions: &mut Vec<Decision>) -> bool {
         if self.asked.is_some() {
             return false;
@@ -45,12 +45,12 @@ impl Sequence {
         let Some(change) = self.planned.pop_front() else { return true };
         let Change { target, value, reason } = change.clone();
         self.asked = Some(change);
-        // It does not end by itself: it is restored when its holder ends, by the guardian, or by `brisk restore`.
+        // It does not expire: it is restored when its holder ends, by the guardian, or by `brisk restore`.
         decisions.push(Decision { action: Action::Lease { target, value, until: BootTime::FOR_EVER }, reason });
         false
     }
 
-    /// Restores what is held, the latest first.
+    /// Restores the held changes in reverse order.
     pub fn release(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
         self.planned.clear();
         for change in std::mem::take(&mut self.held).into_iter().rev() {
@@ -60,7 +60,7 @@ impl Sequence {
         }
     }
 
-    /// Takes what became of a decision, or of a lease that ended by itself. False when that was none of the sequence.
+    /// Takes the outcome of a decision or of an expired lease. False when the target does not belong to the sequence.
     pub fn take(&mut self, outcome: &Outcome, decisions: &mut Vec<Decision>) -> bool {
         let Outcome { target, effect, held } = outcome;
         let is_of = |change: &Change| change.target == *target;
@@ -72,7 +72,7 @@ impl Sequence {
                 }
                 Some(error) => {
                     self.refusal = Some(error.to_owned());
-                    self.release("the device has refused another change that belongs to it", decisions);
+                    self.release("the device refused another change of the same sequence", decisions);
                 }
             }
             return true;
@@ -92,22 +92,22 @@ impl Sequence {
         is_known
     }
 
-    /// What is held.
+    /// The changes in force.
     pub fn held(&self) -> &[Change] {
         &self.held
     }
 
-    /// What could not be restored so far.
+    /// The changes whose restore failed so far.
     pub fn stuck(&self) -> &[Change] {
         &self.stuck
     }
 
-    /// Why the sequence was given up, if it was.
+    /// Why the sequence was aborted, if it was.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// True when nothing is held or asked for.
+    /// True when nothing is held or requested.
     pub fn is_idle(&self) -> bool {
         self.held.is_empty() && self.planned.is_empty() && self.asked.is_none()
     }

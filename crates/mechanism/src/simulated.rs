@@ -1,5 +1,5 @@
-//! A simulated kernel with its journal, for tests of policies: it holds leases until their deadline, restores them, and
-//! refuses what it is told to.
+//! A simulated kernel and journal for policy tests: it holds leases until their deadline, restores them, and refuses
+//! actions on request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use super::{Action, Decision, Effect, Outcome, Target};
 use brisk_sys::BootTime;
 
-/// What could not be restored is tried again after this long.
+/// A failed restore is retried after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 type Judge = Box<dyn FnMut(BootTime, &Action) -> Option<Effect>>;
 
 pub struct Kernel {
     leases: BTreeMap<Target, (String, BootTime)>,
-    /// Says what is refused; a release is a restoration as well.
+    /// Returns the effect of an action that is to fail; also called for each restore, as a release.
     pub refuses: Judge,
 }
 
@@ -32,12 +32,12 @@ impl Default for Kernel {
 }
 
 impl Kernel {
-    /// One that refuses what `refuses` says.
+    /// A kernel that fails the actions for which `refuses` returns an effect.
     pub fn refusing(refuses: impl FnMut(BootTime, &Action) -> Option<Effect> + 'static) -> Self {
         Self { refuses: Box::new(refuses), ..Self::default() }
     }
 
-    /// Carries `decision` out; `act` changes the device, or says why it cannot.
+    /// Carries out `decision`; `act` changes the device, or returns why it cannot.
     pub fn carry_out(
         &mut self,
         now: BootTime,
@@ -47,12 +47,12 @@ impl Kernel {
         assert!(!decision.reason.is_empty(), "{decision:?}");
         let (target, effect) = match &decision.action {
             Action::Lease { target, value, until } => {
-                assert!(*until > now && !value.is_empty(), "a lease that is over at once: {decision:?}");
+                assert!(*until > now && !value.is_empty(), "a lease that has already expired: {decision:?}");
                 let effect = self.attempt(now, &decision.action, act);
                 if effect == Effect::Written {
                     self.leases.insert(target.clone(), (value.clone(), *until));
                 } else if self.leases.remove(target).is_some() {
-                    // As the journal: what it refuses ends the lease that was there.
+                    // As in the journal: a refusal ends the existing lease.
                     act(&Action::Release { target: target.clone() }).unwrap();
                 }
                 (target, effect)
@@ -97,7 +97,7 @@ impl Kernel {
         Outcome { target: target.clone(), effect, held }
     }
 
-    /// Restores what is due.
+    /// Restores the leases whose deadline has passed.
     pub fn expire(&mut self, now: BootTime, act: &mut dyn FnMut(&Action) -> Result<(), Effect>) -> Vec<Outcome> {
         let is_due = |(_, (_, until)): &(&Target, &(String, BootTime))| *until <= now;
         let due: Vec<Target> = self.leases.iter().rev().filter(is_due).map(|(target, _)| target.clone()).collect();
@@ -108,7 +108,6 @@ impl Kernel {
         due.into_iter().map(restore).collect()
     }
 
-    /// What is held now.
     pub fn held(&self) -> BTreeMap<Target, String> {
         self.leases.iter().map(|(target, (value, _))| (target.clone(), value.clone())).collect()
     }

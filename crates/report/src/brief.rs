@@ -1,4 +1,4 @@
-//! The proof on one screen: a line an experiment, then what was not shown, what failed, and what that means.
+//! The proof on one screen: a line for each experiment, then what was not shown and what failed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,13 +11,13 @@ use super::summary::{self, Mark, Tally};
 use super::table::{bold, clean, dim, style, wrap};
 use crate::proof::{ClaimResult, ExperimentResult, Proof, Timekeeping, Verdict};
 
-/// What it takes at most, with the lines that a caller adds below it: a screen.
+/// The most lines, with those that a caller adds below: a screen.
 pub const MOST_LINES: usize = 38;
 /// The narrowest screen; a narrower one breaks its lines.
 const LEAST_WIDTH: usize = 60;
 /// The widest column of names.
 const MOST_NAME: usize = 24;
-/// What is named one by one of a list.
+/// The most items of a list that are named.
 const MOST_LISTED: usize = 3;
 const NOTE_INDENT: &str = "    ";
 
@@ -35,7 +35,7 @@ pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
     let room = MOST_LINES.saturating_sub(out.lines + ending.lines());
     let mechanisms = summary::mechanisms(proof);
     let (mechanism_count, count) = (mechanisms.len(), proof.experiments.len());
-    // With air between mechanisms, without, or without experiments: as much as there is room for.
+    // With blank lines between mechanisms, without, or without experiments: whichever fits.
     let (is_airy, is_whole) = (count + 2 * mechanism_count <= room, count + mechanism_count <= room);
     for (name, experiments) in mechanisms.into_iter().take(room) {
         if is_airy {
@@ -49,7 +49,7 @@ pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
     }
     let mut room = MOST_LINES.saturating_sub(out.lines + ending.lines());
     let width = out.width - NOTE_INDENT.len();
-    // What was found of the user's own device is not looked for in a report.
+    // Notes about the user's own device are printed: readers do not expect them only in the report.
     for experiment in proof.experiments.iter().filter(|experiment| experiment.mode == Timekeeping::Native) {
         for line in experiment.notes.iter().flat_map(|note| wrap(&clean(note), width)).take(room) {
             out.line(&[(Style::new(), NOTE_INDENT), (Style::new(), &line)]);
@@ -65,12 +65,12 @@ fn name_width(proof: &Proof) -> usize {
     widths.max().unwrap_or(0).min(MOST_NAME)
 }
 
-/// What is said below the experiments.
+/// The lines below the experiments.
 struct Ending<'a> {
     refuted: Vec<(&'a ExperimentResult, &'a ClaimResult)>,
     open: Vec<(&'a ExperimentResult, &'a ClaimResult)>,
     failed: Vec<&'a ExperimentResult>,
-    /// What was measured in vain in the experiments with open claims, and why most of it was.
+    /// The number of rejected replicates in experiments with open claims, and the most frequent reason.
     rejected: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Ending<'a> {
         }
     }
 
-    /// How many lines it takes.
+    /// The number of its lines.
     fn lines(&self) -> usize {
         let list =
             |count: usize| if count == 0 { 0 } else { 2 + count.min(MOST_LISTED) + usize::from(count > MOST_LISTED) };
@@ -117,7 +117,7 @@ impl<'a> Ending<'a> {
         if let Some(rejected) = &self.rejected {
             out.line(&[(dim(), NOTE_INDENT), (dim(), rejected)]);
         }
-        out.list("Failed, while the others ran on; the same command tries again:", self.failed.len(), |out, index| {
+        out.list("Failed; the others ran on. The same command tries again:", self.failed.len(), |out, index| {
             let experiment = self.failed[index];
             let reason = summary::failure(experiment).unwrap_or_default();
             out.line(&[
@@ -229,8 +229,8 @@ fn sign(verdict: Verdict) -> (&'static str, Style) {
     (mark.sign(), style(mark))
 }
 
-/// The figure of an experiment's first claim over its points, and the claim in words: of those that require something, if
-/// there are any; the title where there is no claim.
+/// The range of an experiment's first claim over its points, and the claim's text. A claim with a requirement is preferred;
+/// without any claim, the title is the text.
 fn key_figure(experiment: &ExperimentResult) -> (String, String) {
     let required = experiment.claims.iter().find(|claim| !summary::is_reported(claim));
     let Some(first) = required.or(experiment.claims.first()) else {

@@ -1,4 +1,4 @@
-//! How something went in the course of an experiment: a line an arm, step by step.
+//! Charts of a quantity in the course of an experiment: one line for each arm, step by step.
 
 use super::figure;
 use super::plot::Size;
@@ -6,9 +6,9 @@ use super::summary;
 use super::svg::{self, Anchor, Canvas, Caption, SERIES_COLOURS, SMALL_SIZE, Scale};
 use crate::proof::{CourseResult, ExperimentResult};
 
-/// The height of the lines alone.
+/// The height of the lines without the legend.
 const HEIGHT: f64 = 150.0;
-/// Room for the figures left of them.
+/// The width of the figures left of them.
 const LEFT: f64 = 44.0;
 
 /// The lines of the course `what`, for a page; `id` must be unique there.
@@ -44,7 +44,7 @@ pub fn lines(experiment: &ExperimentResult, what: &str, size: Size, id: &str) ->
     }
     let title = format!("{}: {what}", experiment.title);
     let ends: Vec<String> = courses.iter().filter_map(|course| end(course)).collect();
-    let description = format!("A line an arm over {steps} steps; the last figures are {}.", ends.join(", "));
+    let description = format!("One line for each arm over {steps} steps; the last figures are {}.", ends.join(", "));
     canvas.inline(size.class(), bottom + 24.0, Caption { id, title: &title, description: &description })
 }
 
@@ -53,7 +53,7 @@ fn end(course: &CourseResult) -> Option<String> {
     Some(format!("{} {}", course.arm, figure::fixed(*last, 0)))
 }
 
-/// Which colour is whose. Returns where the lines may begin.
+/// The legend of the colours. Returns the top of the lines.
 fn legend(canvas: &mut Canvas, experiment: &ExperimentResult, courses: &[&CourseResult], size: Size) -> f64 {
     let (mut x, mut y) = (0.0, 14.0);
     for course in courses {
@@ -102,7 +102,7 @@ mod tests {
         experiment.courses = vec![course("<none>", &[1.0, 2.0, 3.0]), course("brisk", &[1.0, f64::NAN, 9.0, 15.0])];
         for size in [Size::Narrow, Size::Wide] {
             let drawing = lines(&experiment, "alive", size, "id");
-            // One in the legend of each.
+            // The legend of each has one more.
             assert_eq!(drawing.matches("class=\"median\"").count(), 2 + 2 + 3, "{drawing}");
             assert!(
                 drawing.contains("brisk 15") && drawing.contains("&lt;none&gt;") && !drawing.contains("NaN"),

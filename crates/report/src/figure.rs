@@ -1,6 +1,6 @@
-//! Figures as people read them: digits that the interval warrants, units, signs; and figures read back from text.
+//! Formats figures: digits that the interval warrants, units, signs; and parses printed figures.
 
-/// What stands for a figure that cannot be had.
+/// Stands for a figure that is not available.
 pub const NONE: &str = "\u{2013}";
 
 /// A space that keeps a figure and its unit on one line.
@@ -24,7 +24,7 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     }
 }
 
-/// How many decimals `value` deserves: about three or four digits, one more where its interval is narrower than that.
+/// The decimals of `value`: about three or four digits, one more where its interval is narrower than that.
 pub fn decimals(value: f64, interval: [f64; 2]) -> usize {
     let decimals = match value.abs() {
         large if large >= 1000.0 => 0,
@@ -57,7 +57,7 @@ pub fn interval(value: f64, interval: [f64; 2], unit: &str) -> String {
     format!("[{},{NO_BREAK_SPACE}{}]", fixed(interval[0], decimals), fixed(interval[1], decimals))
 }
 
-/// A gain in percent: its sign always shown.
+/// A gain in percent, with its sign.
 pub fn change(percent: f64, interval: [f64; 2]) -> String {
     if !percent.is_finite() {
         return NONE.to_owned();
@@ -75,10 +75,10 @@ fn decimals_in(value: f64, interval: [f64; 2], unit: &str) -> usize {
     }
 }
 
-/// The longest abbreviation of a unit (`KiB/s`); what is longer is a word.
+/// The longest abbreviation of a unit (`KiB/s`); a longer unit is a word.
 const LONGEST_ABBREVIATION: usize = 5;
 
-/// A figure and its unit, kept on one line unless that is a word (`15.0 applications`).
+/// A figure and its unit, kept on one line unless the unit is a word (`15.0 applications`).
 pub fn join(figure: &str, unit: &str) -> String {
     if unit.is_empty() || figure == NONE {
         return figure.to_owned();
@@ -95,7 +95,7 @@ pub struct Scaled {
     pub factor: f64,
 }
 
-/// The unit in which `largest` has at most four digits before the point, where `unit` has larger ones.
+/// The unit in which `largest` has at most four digits before the point, where there is such a larger unit.
 pub fn scale(unit: &str, largest: f64) -> Scaled {
     const LADDERS: [&[(&str, f64)]; 4] = [
         &[("ns", 1e3), ("us", 1e3), ("ms", 1e3), ("s", 1.0)],
@@ -122,8 +122,8 @@ pub fn scale(unit: &str, largest: f64) -> Scaled {
     scaled
 }
 
-/// Reads a printed figure or range in `unit` (`8.1 %`, `2 to 5 %`, `0.5 % less`): its ends, lower first. What is said to
-/// be less, shorter or faster is a gain, so it counts as it stands; what is more or longer or slower counts below zero.
+/// Parses a printed figure or range in `unit` (`8.1 %`, `2 to 5 %`, `0.5 % less`): its ends, lower first. Less, shorter and
+/// faster are gains, which are positive; more, longer and slower are negative.
 ///
 /// `None` where the text holds no figure, more than a range, or another unit: then it is shown, not drawn.
 pub fn printed_range(text: &str, unit: &str) -> Option<[f64; 2]> {
@@ -155,7 +155,7 @@ fn leading_number(text: &str) -> Option<(f64, &str)> {
     value.is_finite().then_some((sign * value, &digits[end..]))
 }
 
-/// A paper's figure in this report's dress: true minus signs, and no break before a short unit.
+/// A paper's figure in this report's typography: true minus signs, and no break before a short unit.
 pub fn printed(text: &str) -> String {
     let mut pretty = String::with_capacity(text.len());
     let mut characters = text.trim().chars().peekable();
@@ -172,7 +172,7 @@ pub fn printed(text: &str) -> String {
     pretty
 }
 
-/// What a claim requires of its figure.
+/// A requirement on a claim's figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FigureRequirement {
     /// At least this.
@@ -184,7 +184,7 @@ pub enum FigureRequirement {
 }
 
 impl FigureRequirement {
-    /// The lower and the upper bound of what meets it.
+    /// The lower and the upper bound of figures that meet it.
     pub fn bounds(self) -> [Option<f64>; 2] {
         match self {
             Self::AtLeast(bound) => [Some(bound), None],
@@ -210,7 +210,7 @@ pub fn requirement(text: &str) -> Option<FigureRequirement> {
     (!end.contains(['<', '>', '='])).then(|| requirement(value))
 }
 
-/// A requirement as printed: proper signs and its unit.
+/// A requirement as printed: typographic signs and its unit.
 pub fn requirement_text(text: &str, unit: &str) -> String {
     let pretty = text.trim().replace(">=", "\u{2265}").replace("<=", "\u{2264}").replace(" -", " \u{2212}");
     let bare = requirement(text).is_some() && !unit.is_empty() && !pretty.ends_with(unit);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_the_figures_of_papers_in_the_dress_of_the_report() {
+    fn a_papers_figures_get_the_reports_typography() {
         assert_eq!(printed("-2 to -5 %"), "\u{2212}2 to \u{2212}5\u{a0}%");
         assert_eq!(printed("not-measured, A4-5"), "not-measured, A4-5");
     }

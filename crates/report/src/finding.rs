@@ -1,19 +1,19 @@
-//! What an experiment found, in a phrase for each arm and metric.
+//! The findings of an experiment: a phrase for each arm and metric.
 
 use super::figure;
 use super::summary::{ArmOutcome, NEGLIGIBLE_PERCENT, baseline, change, is_energy, is_time, ordered, outcome};
 use crate::proof::{ArmResult, ExperimentResult, MedianChange};
 
-/// An arm against its baseline over all points: one sentence a metric.
+/// An arm against its baseline over all points, in one metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub arm: String,
     /// The arm that it is compared with.
     pub baseline: String,
     pub metric: String,
-    /// True for energy and power: a price.
+    /// True for energy and power, which are costs.
     pub energy: bool,
-    /// What was found (`4.2 to 35.1 % shorter`).
+    /// The result as text (`4.2 to 35.1 % shorter`).
     pub text: String,
     /// Points of the workload at which the baseline does as well.
     pub same_at: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// That the baseline does as well, and where; `None` where it does not.
+    /// The sentence that says where the baseline does as well; `None` where it does not.
     pub fn same_sentence(&self) -> Option<String> {
         let metric = &self.metric;
         let what = if self.energy { "uses the same" } else { "does as well in" };
@@ -32,7 +32,7 @@ impl Finding {
             .then(|| format!("{} {what} {metric} as {}{}.", self.baseline, self.arm, self.places(&self.same_at)))
     }
 
-    /// That the baseline does better, and where; `None` where it does not.
+    /// The sentence that says where the baseline does better; `None` where it does not.
     pub fn worse_sentence(&self) -> Option<String> {
         let metric = &self.metric;
         let what = if self.energy { "uses less" } else { "does better in" };
@@ -51,7 +51,7 @@ impl Finding {
     }
 }
 
-/// What an experiment found: one [`Finding`] an arm and metric.
+/// One [`Finding`] for each arm and metric of an experiment.
 pub fn findings(experiment: &ExperimentResult) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     let compared = ordered(experiment);
@@ -152,7 +152,7 @@ mod tests {
 
     // Verifies PROVE-1.
     #[test]
-    fn a_difference_without_an_interval_is_said_to_be_open() {
+    fn a_difference_without_an_interval_is_reported_as_open() {
         let (shorter, longer, open) = ([-18.0, -16.0], [11.0, 13.0], [f64::NAN; 2]);
         for (series, expected) in [
             (&[(-17.0, shorter)][..], "17.0 % shorter"),

@@ -1,5 +1,5 @@
-//! The proof as one self-contained HTML file: no script, no font, no picture from elsewhere, and a content security
-//! policy that forbids any request.
+//! The proof as one self-contained HTML file: no scripts, no external fonts or images, and a content security policy that
+//! forbids any request.
 
 use askama::Template;
 
@@ -12,7 +12,7 @@ const PAGE_STYLE: &str = include_str!("../templates/page.css");
 
 /// An experiment with more rows than this is folded in the table; its claims and plots are not.
 const UNFOLDED_ROWS: usize = 20;
-/// A comparison with more metrics has a row for each: so many columns of words a page can hold.
+/// A comparison with more metrics has a row for each: a page has room for this many columns of words.
 const MOST_COLUMNS: usize = 6;
 
 /// Writes the report. The same proof gives the same bytes.
@@ -32,7 +32,7 @@ pub fn render(proof: &Proof) -> String {
         negligible: summary::NEGLIGIBLE_PERCENT,
         badges: [Verdict::Shown, Verdict::NotShown, Verdict::Inconclusive].map(|v| Badge::of(Mark::Verdict(v))),
     };
-    // The template writes to a String from plain data alone, which cannot fail.
+    // The template writes to a String from plain data, which cannot fail.
     page.render().unwrap_or_default()
 }
 
@@ -81,14 +81,14 @@ struct Overview<'a> {
     anchor: String,
     title: &'a str,
     badge: Badge,
-    /// Why it failed, in a line.
+    /// The reason of its failure, in a line.
     failure: Option<&'a str>,
     sureness: String,
     comparisons: Vec<Comparison>,
     plain: Vec<String>,
 }
 
-/// The arms that share a baseline: a column a metric and a row an arm, or the other way round.
+/// The arms that share a baseline: a column for each metric and a row for each arm, or transposed.
 struct Comparison {
     baseline: String,
     columns: Vec<String>,
@@ -202,7 +202,7 @@ struct Series<'a> {
     gain_interval: String,
 }
 
-/// The verdict in a line, and what is left of it for the next.
+/// The first part of the verdict as headline, and the rest for the next line.
 fn headline(proof: &Proof) -> (String, String) {
     if proof.experiments.is_empty() {
         return ("No experiment was run".to_owned(), String::new());
@@ -216,7 +216,7 @@ fn headline(proof: &Proof) -> (String, String) {
     (first, rest.to_owned())
 }
 
-/// RFC 3339 in UTC as people read it; anything else as it is.
+/// RFC 3339 in UTC, formatted for reading; anything else unchanged.
 fn date(started: &str) -> String {
     match (started.get(..10), started.get(10..16), started.get(16..)) {
         (Some(day), Some(time), Some(rest)) if time.starts_with('T') && rest.ends_with('Z') => {
@@ -462,7 +462,7 @@ fn modes(proof: &Proof) -> Vec<(&'static str, &'static str)> {
         ),
         (
             Timekeeping::Parallel,
-            "A virtual device whose CPUs run at the same time on the host. Only ratios of neighbouring replicates count; \
+            "A virtual device whose CPUs run at the same time on the host. Only ratios of replicates side by side are valid; \
              a replicate whose CPUs waited for the host is refused.",
         ),
         (Timekeeping::Native, "The device itself, with its own kernel, governor and clock."),

@@ -4,10 +4,10 @@ use crate::proof::Proof;
 
 /// Writes `proof` as indented JSON with a final newline.
 ///
-/// Keys come in the order of the schema, so that two proofs can be compared by `diff`. A figure that cannot be had is
+/// Keys come in the order of the schema, so that two proofs can be compared by `diff`. A figure that is not available is
 /// `null`, as JSON knows neither NaN nor infinity.
 pub fn render(proof: &Proof) -> String {
-    // A Proof has string keys and plain data alone, which cannot fail to serialize.
+    // A Proof has only string keys and plain data: it can always be serialised.
     let mut text = serde_json::to_string_pretty(proof).unwrap_or_default();
     text.push('\n');
     text

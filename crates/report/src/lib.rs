@@ -1,7 +1,7 @@
-//! What people and programs read: HTML, SVG, tables, JSON, OpenMetrics.
+//! Output for users and programs: HTML, SVG, tables, JSON, OpenMetrics.
 //!
-//! Nothing here measures or decides: a [`Proof`](crate::proof::Proof) goes in, text comes out. No input
-//! makes it panic, and whatever a name holds is escaped.
+//! This crate neither measures nor decides: it turns a [`Proof`](crate::proof::Proof) into text. No input makes it panic, and
+//! all names are escaped.
 
 pub mod brief;
 pub mod course;

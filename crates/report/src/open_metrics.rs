@@ -1,9 +1,9 @@
 //! A writer of OpenMetrics 1.0 text exposition.
 //!
-//! The rules are those of <https://prometheus.io/docs/specs/om/open_metrics_spec/>: a family's lines stay together, a
-//! counter's sample ends in `_total`, an information's in `_info`, a unit is the name's suffix, label values and help
-//! texts are escaped, and `# EOF` is the last line. What would break a rule is refused when it is added, so that what
-//! [`Exposition::finish`] returns is always valid.
+//! The rules are those of <https://prometheus.io/docs/specs/om/open_metrics_spec/>: a family's lines stay together, a counter's
+//! sample ends in `_total`, an info's in `_info`, a unit is the name's suffix, label values and help texts are escaped, and `#
+//! EOF` is the last line. Input that breaks a rule is refused when it is added, so that the text of [`Exposition::finish`] is
+//! always valid.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// Labels of one sample: names and values.
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// What a family's samples mean.
+/// The meaning of a family's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// Counts up from zero since the process started.
@@ -43,13 +43,13 @@ impl MetricKind {
 /// Why a family or a sample was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MetricsError {
-    /// Outside `[a-zA-Z_:][a-zA-Z0-9_:]*`, or ending as a sample of another kind does.
+    /// Outside `[a-zA-Z_:][a-zA-Z0-9_:]*`, or with the suffix of a sample.
     #[error("metric name {0:?} is not allowed")]
     Name(String),
     /// A second family of that name.
-    #[error("metric family {0:?} is there already")]
+    #[error("metric family {0:?} exists already")]
     Twice(String),
-    /// The unit is not the last part of the name, or an information has one.
+    /// The unit is not the last part of the name, or an info has one.
     #[error("metric family {name:?} does not end in its unit {unit:?}")]
     Unit {
         /// The family.
@@ -84,7 +84,7 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Begins with no families.
+    /// An exposition without families.
     pub fn new() -> Self {
         Self::default()
     }
@@ -141,7 +141,7 @@ impl Family<'_> {
     ///
     /// # Errors
     ///
-    /// Labels that are not allowed or there already; a counter's value that is negative, NaN or infinite; another kind.
+    /// Labels that are not allowed or used already; a counter's value that is negative, NaN or infinite; another kind.
     pub fn sample(&mut self, labels: Labels<'_>, value: f64) -> Result<&mut Self, MetricsError> {
         let suffix = match self.kind {
             MetricKind::Counter if value.is_finite() && value >= 0.0 => "_total",
@@ -153,11 +153,11 @@ impl Family<'_> {
         Ok(self)
     }
 
-    /// Adds the sample of an information: its labels.
+    /// Adds the sample of an info: its labels.
     ///
     /// # Errors
     ///
-    /// Labels that are not allowed or there already; another kind.
+    /// Labels that are not allowed or used already; another kind.
     pub fn info(&mut self, labels: Labels<'_>) -> Result<&mut Self, MetricsError> {
         if self.kind != MetricKind::Info {
             return Err(self.refuse(1.0));
@@ -167,13 +167,13 @@ impl Family<'_> {
         Ok(self)
     }
 
-    /// Adds a histogram: `counts[i]` observations above `bounds[i - 1]` and not above `bounds[i]`; one count more than
-    /// bounds for what is above the last; `sum` of all observations.
+    /// Adds a histogram: `counts[i]` observations above `bounds[i - 1]` and not above `bounds[i]`; the last of `counts` is
+    /// above all bounds; `sum` of all observations.
     ///
     /// # Errors
     ///
-    /// Labels that are not allowed (`le` is the histogram's own) or there already; bounds that do not rise or do not
-    /// fit the counts; a negative or NaN sum; another kind.
+    /// Labels that are not allowed (`le` is the histogram's own) or used already; bounds that do not rise or do not fit the
+    /// counts; a negative or NaN sum; another kind.
     pub fn histogram(
         &mut self,
         labels: Labels<'_>,
@@ -182,7 +182,7 @@ impl Family<'_> {
         sum: f64,
     ) -> Result<&mut Self, MetricsError> {
         let rising = bounds.windows(2).all(|pair| pair[0] < pair[1]) && bounds.iter().all(|bound| bound.is_finite());
-        // A sum is a counter, so bounds below zero would need to leave it out.
+        // The sum is a counter, which cannot fall: bounds below zero are not allowed with it.
         let counted = sum.is_finite() && sum >= 0.0 && bounds.first().is_none_or(|&bound| bound >= 0.0);
         if self.kind != MetricKind::Histogram || counts.len() != bounds.len() + 1 || !rising || !counted {
             return Err(self.refuse(sum));
@@ -239,7 +239,7 @@ impl Family<'_> {
     }
 }
 
-/// A bound as the specification wants it: with a point, so that `1.0` has one spelling.
+/// A bound as the specification requires: with a point, so that `1.0` has one spelling.
 fn float(value: f64) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -341,7 +341,7 @@ brisk_write_seconds_sum{mechanism="launch"} 2.5
     }
 
     #[test]
-    fn an_empty_exposition_is_its_end() {
+    fn an_empty_exposition_has_only_its_end() {
         assert_eq!(Exposition::new().finish(), "# EOF\n");
     }
 
@@ -386,7 +386,7 @@ brisk_write_seconds_sum{mechanism="launch"} 2.5
         assert!(counter.sample(&[("a", "1"), ("a", "2")], 1.0).is_err());
         assert!(counter.info(&[]).is_err());
         counter.sample(&[("a", "1"), ("b", "2")], 1.0).unwrap();
-        assert!(counter.sample(&[("b", "2"), ("a", "1")], 1.0).is_err(), "the order of labels means nothing");
+        assert!(counter.sample(&[("b", "2"), ("a", "1")], 1.0).is_err(), "the order of labels does not matter");
 
         let mut exposition = Exposition::new();
         let mut histogram = exposition.family("h", MetricKind::Histogram, "", "").unwrap();

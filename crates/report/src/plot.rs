@@ -9,19 +9,19 @@ use super::summary::{self, ArmOutcome};
 use super::svg::{self, Anchor, Canvas, Caption, LABEL_SIZE, SERIES_COLOURS, SMALL_SIZE, Scale};
 use crate::proof::{ArmResult, ClaimResult, ExperimentResult};
 
-/// Room between things side by side.
+/// Space between things side by side.
 const GAP: f64 = 12.0;
 
 /// The height of a strip: samples above and below the middle, where the median is.
 const STRIP_HEIGHT: f64 = 22.0;
 
-/// The lanes over which samples are spread, so that equal ones are seen as several.
+/// The lanes over which samples are spread, so that equal samples stay visible.
 const LANES: usize = 7;
 
-/// How much room a drawing has; each is drawn for its width, so that its text is never scaled to nothing.
+/// The width of a drawing; each is drawn for its width, so that its text is never scaled too small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// A telephone held upright: labels above their strips.
+    /// A phone held upright: labels above their strips.
     Narrow,
     /// Anything else: labels left, figures right.
     Wide,
@@ -107,7 +107,7 @@ fn draw(experiment: &ExperimentResult, metric: &str, size: Size) -> (Canvas, f64
     (canvas, height)
 }
 
-/// One point of the workload: a heading, a strip an arm, an axis. Returns where the next may begin.
+/// One point of the workload: a heading, a strip for each arm, an axis. Returns the top of the next.
 fn panel(canvas: &mut Canvas, layout: &Layout<'_>, point: &str, arms: &[&ArmResult], top: f64) -> f64 {
     let width = layout.size.width();
     let mut y = top + 15.0;
@@ -152,7 +152,7 @@ fn axis(canvas: &mut Canvas, layout: &Layout<'_>, scale: Scale, y: f64) -> f64 {
         canvas.text("small", Anchor::Middle, (middle, y + 16.0), &label);
         end = middle + half;
     }
-    // Narrow drawings have no room beside the axis: the unit stands at each figure there.
+    // Narrow drawings have no room beside the axis: each figure has its unit there.
     if layout.size == Size::Wide {
         let left = end.max(right) + GAP;
         let unit = svg::fit(&layout.scaled.unit, SMALL_SIZE, width - left);
@@ -161,7 +161,7 @@ fn axis(canvas: &mut Canvas, layout: &Layout<'_>, scale: Scale, y: f64) -> f64 {
     y + 18.0
 }
 
-/// One arm: its name, its strip, its median and gain. Returns where the next may begin.
+/// One arm: its name, its strip, its median and gain. Returns the top of the next.
 fn row(canvas: &mut Canvas, layout: &Layout<'_>, arm: &ArmResult, scale: Scale, top: f64) -> f64 {
     let change = summary::change(arm, &layout.experiment.arms);
     let median = summary::median(layout.experiment, arm);
@@ -231,7 +231,7 @@ fn strip(canvas: &mut Canvas, layout: &Layout<'_>, arm: &ArmResult, scale: Scale
     }
     let mut dots = BTreeSet::new();
     for (index, sample) in arm.samples.iter().enumerate().filter(|(_, sample)| sample.is_finite()) {
-        // The step shares no factor with the lanes, so neighbours in time land apart.
+        // The step shares no factor with the lanes, so consecutive samples land apart.
         let lane = (index * 3) % LANES;
         dots.insert(((scale.place(sample * factor) * 2.0).round() as i64, lane));
     }
@@ -251,7 +251,7 @@ fn strip(canvas: &mut Canvas, layout: &Layout<'_>, arm: &ArmResult, scale: Scale
     }
 }
 
-/// What the paper's gain would make of this baseline, in the unit of the samples.
+/// The paper's gain applied to this baseline, in the unit of the samples.
 fn paper_range(layout: &Layout<'_>, arm: &ArmResult) -> Option<[f64; 2]> {
     let claim = summary::claim_of(layout.experiment, arm)?;
     let percents = figure::printed_range(claim.paper.as_deref()?, "%")?;
@@ -262,7 +262,7 @@ fn paper_range(layout: &Layout<'_>, arm: &ArmResult) -> Option<[f64; 2]> {
     range.iter().all(|end| end.is_finite()).then_some(range)
 }
 
-/// What the signs mean, in as many lines as the width needs. Returns the height of the whole drawing.
+/// The legend, in as many lines as the width needs. Returns the height of the whole drawing.
 fn legend(canvas: &mut Canvas, size: Size, has_paper: bool, top: f64) -> f64 {
     let mut entries = vec!["one sample", "median", "its 95 % interval", "baseline's median"];
     if has_paper {
@@ -290,9 +290,9 @@ fn legend(canvas: &mut Canvas, size: Size, has_paper: bool, top: f64) -> f64 {
     y + 8.0
 }
 
-/// A small gauge of a claim: where its figure and interval lie against what is required and what the paper found.
+/// A small gauge of a claim: its figure and interval against the requirement and the paper's figure.
 ///
-/// It holds no text: the page says the same in words beside it, so that it is hidden from screen readers.
+/// It has no text and is hidden from screen readers: the page says the same in words beside it.
 pub fn gauge(claim: &ClaimResult) -> Option<String> {
     if !claim.measured.is_finite() {
         return None;

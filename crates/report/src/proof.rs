@@ -1,35 +1,35 @@
 //! The outcome of experiments as `brisk prove --json` prints it.
 //!
 //! The schema is stable from the first release: fields are only added; [`SCHEMA`] is raised when one changes.
-//! A figure that cannot be had (the median of no samples) is NaN here and `null` in JSON.
+//! A figure that is not available (the median of no samples) is NaN here and `null` in JSON.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The number of this schema.
 pub const SCHEMA: u32 = 1;
 
-/// Everything one `brisk prove` found.
+/// All results of one `brisk prove`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// [`SCHEMA`].
     pub schema: u32,
     /// The version of brisk that measured.
     pub brisk: String,
-    /// When it was begun, in RFC 3339 (`2026-11-20T19:30:00Z`); empty where it is not known.
+    /// When the run began, in RFC 3339 (`2026-11-20T19:30:00Z`); empty where it is not known.
     #[serde(default)]
     pub started: String,
-    /// Where it was measured.
+    /// The device that was measured.
     pub device: DeviceDescription,
     /// The experiments, in the order in which they were asked for.
     pub experiments: Vec<ExperimentResult>,
 }
 
-/// The device that was measured; only its place is known where nothing could be.
+/// The device that was measured; only its place is known where nothing could be measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceDescription {
     /// `lab` or `here`.
     pub place: String,
-    /// Kernel release and version, as uname(2) tells.
+    /// Kernel release and version, from uname(2).
     pub kernel: String,
     /// Processor model and, for the lab, how it was emulated.
     pub processor: String,
@@ -54,7 +54,7 @@ pub enum Timekeeping {
 }
 
 impl Timekeeping {
-    /// The word that the schema and people use.
+    /// Its name in the schema and in reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Deterministic => "deterministic",
@@ -69,7 +69,7 @@ impl Timekeeping {
 pub struct ExperimentResult {
     /// The experiment's name, that of its file.
     pub name: String,
-    /// A heading for people.
+    /// A heading.
     pub title: String,
     /// What it asks and how, in a few sentences.
     pub description: String,
@@ -87,19 +87,19 @@ pub struct ExperimentResult {
     pub claims: Vec<ClaimResult>,
     /// What a reader must know: refusals, deviations, labels such as `instructions`.
     pub notes: Vec<String>,
-    /// The command that repeats it, as a person types it; empty where it is not known.
+    /// The command that repeats it, as typed in a shell; empty where it is not known.
     #[serde(default)]
     pub command: String,
-    /// What was asserted of the device before any sample was accepted.
+    /// The checks of the device before any sample was accepted.
     #[serde(default)]
     pub self_checks: Vec<SelfCheck>,
     /// Why replicates were refused; an arm's `rejected` says how many.
     #[serde(default)]
     pub rejections: Vec<Rejection>,
-    /// How things went in the course of a replicate, where that was watched.
+    /// Quantities in the course of a replicate, where they were recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub courses: Vec<CourseResult>,
-    /// Why it came to no end, if it did not; what was measured until then counts.
+    /// Why it failed, if it did; its earlier measurements remain valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
@@ -109,7 +109,7 @@ pub struct ExperimentResult {
 pub struct Failure {
     /// What failed.
     pub of: FailureOf,
-    /// Why, in words; the first line says most.
+    /// The reason in words; the first line is its summary.
     pub reason: String,
 }
 
@@ -123,14 +123,14 @@ pub enum FailureOf {
     Experiment,
 }
 
-/// How one thing went in the course of an arm's replicates.
+/// One quantity in the course of an arm's replicates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CourseResult {
     /// The arm's name.
     pub arm: String,
-    /// What was watched (`applications alive`).
+    /// The recorded quantity (`applications alive`).
     pub what: String,
-    /// The unit of the figures; empty for numbers of things.
+    /// The unit of the figures; empty for counts.
     pub unit: String,
     /// At each step, the median over the replicates.
     #[serde(deserialize_with = "numbers_or_nan")]
@@ -184,7 +184,7 @@ pub struct MedianChange {
     pub ci: [f64; 2],
 }
 
-/// One assertion about the device that measured.
+/// One check of the device that measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfCheck {
     /// What was checked and what was found (`work time is proportional to 1/f: 0.4 % off, 2 % allowed`).
@@ -196,7 +196,7 @@ pub struct SelfCheck {
 /// Replicates that were refused for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection {
-    /// The arm; empty where the reason hit all of them.
+    /// The arm; empty where the reason applies to all of them.
     pub arm: String,
     /// The point of the workload; empty for all of them.
     pub point: String,
@@ -233,21 +233,21 @@ pub struct ClaimResult {
     /// one: the mean over the points.
     #[serde(default)]
     pub effect: Option<f64>,
-    /// The paper's own figure, as printed there.
+    /// The figure that the paper prints.
     pub paper: Option<String>,
     /// What the samples show.
     pub verdict: Verdict,
 }
 
-/// What the samples say about a claim.
+/// The verdict of the samples on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The whole confidence interval meets the requirement.
+    /// The whole 95 % confidence interval meets the requirement.
     Shown,
-    /// The whole confidence interval misses it.
+    /// The whole 99.9 % confidence interval misses it.
     NotShown,
-    /// The interval holds both.
+    /// Neither.
     Inconclusive,
 }
 

@@ -1,14 +1,14 @@
-//! The exit status that a proof deserves.
+//! The exit status of a proof.
 
 use super::summary::Tally;
 use crate::proof::{FailureOf, Proof};
 
-/// What a proof says in one word. The greatest that applies counts; the report lists what it hides.
+/// A proof's overall status: the greatest that applies. The report lists the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// No claim was refuted.
     NothingRefuted,
-    /// A claim was refuted; or one was left open, where that counts.
+    /// A claim was refuted; or one was left open, with `strict`.
     Refuted,
     /// An experiment could not be run.
     Error,
@@ -17,7 +17,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// What `proof` says; with `strict` a claim that was left open counts as a refuted one.
+    /// The status of `proof`; with `strict` a claim that was left open counts as a refuted one.
     pub fn of(proof: &Proof, strict: bool) -> Self {
         let tally = Tally::of(&proof.experiments);
         let is_refuted = tally.not_shown > 0 || strict && tally.inconclusive > 0;

@@ -1,14 +1,14 @@
-//! What a proof says, before it is dressed: outcomes, rows, and each mechanism in a few sentences.
+//! The contents of a proof's reports, without their form: outcomes, rows, and sentences about each mechanism.
 //!
-//! The terminal's table and the HTML report both read from here, so that they cannot disagree.
+//! The terminal's table and the HTML report both use these, so that they cannot disagree.
 
 use super::figure;
 use crate::proof::{ArmResult, ClaimResult, ExperimentResult, MedianChange, Proof, Verdict};
 
-/// A change within this many percent either way counts as none: what stock does as well.
+/// A change within this many percent either way counts as none: the baseline does as well.
 pub const NEGLIGIBLE_PERCENT: f64 = 1.0;
 
-/// What an arm's samples say against its baseline's.
+/// How an arm's samples compare with its baseline's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArmOutcome {
     /// The whole interval is on the good side.
@@ -33,7 +33,7 @@ impl ArmOutcome {
     }
 }
 
-/// How an arm differs from its baseline: as the experiment tells, or at least from the two medians.
+/// How an arm differs from its baseline: by the experiment's result, or else by the two medians.
 pub fn change(arm: &ArmResult, arms: &[ArmResult]) -> Option<MedianChange> {
     if arm.baseline {
         return None;
@@ -76,7 +76,7 @@ pub fn outcome(arm: &ArmResult, change: MedianChange) -> Option<ArmOutcome> {
     })
 }
 
-/// True for a series that is a price rather than a gain: energy and power.
+/// True for a series that is a cost rather than a gain: energy and power.
 pub fn is_energy(arm: &ArmResult) -> bool {
     let unit = arm.unit.trim_start_matches(['n', 'u', '\u{b5}', '\u{3bc}', 'm', 'k']);
     matches!(unit, "J" | "Wh" | "W") || arm.metric.contains("energy") || arm.metric.contains("power")
@@ -105,9 +105,9 @@ pub enum Mark {
     Verdict(Verdict),
     /// A claim that only reports.
     Reported,
-    /// No claim; what the samples say.
+    /// No claim; the outcome of the samples.
     ArmOutcome(ArmOutcome),
-    /// The baseline, or nothing to say.
+    /// The baseline, or no outcome.
     Nothing,
 }
 
@@ -117,7 +117,7 @@ impl Mark {
         if is_reported(claim) { Self::Reported } else { Self::Verdict(claim.verdict) }
     }
 
-    /// The words that people read.
+    /// Its words in reports.
     pub fn words(self) -> &'static str {
         match self {
             Self::Verdict(Verdict::Shown) => "shown",
@@ -148,7 +148,7 @@ pub fn is_reported(claim: &ClaimResult) -> bool {
 /// What a row is about.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject<'a> {
-    /// A series, and the claim whose figure is this very gain, if there is one.
+    /// A series, and the claim whose figure is this gain, if there is one.
     Series(&'a ArmResult, Option<&'a ClaimResult>),
     /// A claim about another figure.
     Claim(&'a ClaimResult),
@@ -203,7 +203,7 @@ pub fn ordered(experiment: &ExperimentResult) -> Vec<&ArmResult> {
     arms
 }
 
-/// The figure a claim is about is this gain: same arm, same point, and the very number.
+/// True when the claim's figure is this gain: same arm, same point, and the same number.
 fn is_about(claim: &ClaimResult, arm: &ArmResult, gain: MedianChange) -> bool {
     claim.arm.as_deref() == Some(arm.name.as_str())
         && claim.point == arm.point
@@ -225,7 +225,7 @@ fn series_row<'a>(
 ) -> Row<'a> {
     let change = change(arm, &experiment.arms);
     let outcome = change.and_then(|change| outcome(arm, change)).map_or(Mark::Nothing, Mark::ArmOutcome);
-    // What a claim only reports, the samples judge all the same.
+    // For a claim that only reports, the outcome of the samples is the mark.
     let judged = claim.filter(|claim| !is_reported(claim));
     Row {
         subject: Subject::Series(arm, claim),
@@ -241,8 +241,8 @@ fn series_row<'a>(
     }
 }
 
-/// The median of `arm` with its unit, in the digits that the finest of its neighbours at this point deserves, so that
-/// they compare at a glance; `no samples` where there are none.
+/// The median of `arm` with its unit, with the decimals of the most precise arm at this point, so that they are easy to
+/// compare; `no samples` where there are none.
 pub fn median(experiment: &ExperimentResult, arm: &ArmResult) -> String {
     if arm.samples.is_empty() {
         return "no samples".to_owned();
@@ -327,7 +327,7 @@ impl Tally {
         tally
     }
 
-    /// All of them.
+    /// The number of all of them.
     pub fn total(self) -> usize {
         self.shown + self.not_shown + self.inconclusive
     }
@@ -348,7 +348,7 @@ impl Tally {
     pub fn words(self) -> String {
         let total = self.total();
         if total == 0 {
-            return "measured, with nothing required of it".to_owned();
+            return "measured, without requirements".to_owned();
         }
         let mut words = format!("{} of {total} claim{} shown", self.shown, if total == 1 { "" } else { "s" });
         for (count, word) in [(self.not_shown, "not shown"), (self.inconclusive, "inconclusive")] {
@@ -360,8 +360,8 @@ impl Tally {
     }
 }
 
-/// How many replicates of an experiment were refused: by its list of reasons, or else by its arms, where every metric
-/// of a replicate counts it once.
+/// How many replicates of an experiment were refused: by its list of reasons, or else by its arms, where each metric counts a
+/// replicate once.
 pub fn refused(experiment: &ExperimentResult) -> u64 {
     let listed: u64 = experiment.rejections.iter().map(|rejection| u64::from(rejection.count)).sum();
     let metrics = distinct(experiment.arms.iter().map(|arm| arm.metric.as_str()));

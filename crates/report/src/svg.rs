@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// How many arms have a colour of their own; further ones begin again. Rows are labelled, so colour only helps.
+/// Number of distinct colours; further arms reuse them. Rows are labelled, so colour only helps.
 pub const SERIES_COLOURS: usize = 7;
 
 /// The size of labels, in user units.
@@ -19,21 +19,21 @@ pub const SMALL_SIZE: f64 = 11.5;
 /// The style of drawings: text, strokes, and the colours of series (after Okabe and Ito, safe for the colour-blind).
 pub const STYLE: &str = include_str!("../templates/plot.css");
 
-/// Where a text's position lies in it.
+/// The part of a text that its position refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// At its left end.
+    /// The left end.
     Start,
-    /// In its middle.
+    /// The middle.
     Middle,
-    /// At its right end.
+    /// The right end.
     End,
 }
 
-/// What a drawing is, for those who do not see it.
+/// A drawing's description for screen readers.
 #[derive(Debug, Clone, Copy)]
 pub struct Caption<'a> {
-    /// Unique in the page; letters, digits and hyphens.
+    /// An identifier that is unique in the page; letters, digits and hyphens.
     pub id: &'a str,
     /// Its name.
     pub title: &'a str,
@@ -60,7 +60,7 @@ impl Canvas {
         self.put(format_args!(r#"<line class="{}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#, escape(class)));
     }
 
-    /// A rectangle with round corners, at least half a unit wide so that it is seen.
+    /// A rectangle with round corners, at least half a unit wide so that it is visible.
     pub fn rectangle(&mut self, class: &str, corner: (f64, f64), size: (f64, f64), radius: f64) {
         let (x, y, width, height) = (round(corner.0), round(corner.1), round(size.0.max(0.5)), round(size.1.max(0.5)));
         let class = escape(class);
@@ -121,7 +121,7 @@ impl Canvas {
         )
     }
 
-    /// The drawing as an element that only repeats what the page says in words, so that screen readers pass it by.
+    /// The drawing as an element that screen readers skip, because the page says the same in words.
     pub fn decoration(&self, class: &str, height: f64) -> String {
         let (width, height, class) = (round(self.width), round(height), escape(class));
         let body = &self.body;
@@ -245,7 +245,7 @@ impl Scale {
         Self { domain: (low - room, high + room), range }
     }
 
-    /// The position of `value`, held inside the range.
+    /// The position of `value`, clamped to the range.
     pub fn place(&self, value: f64) -> f64 {
         let share = (value - self.domain.0) / (self.domain.1 - self.domain.0);
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_holds_whatever_it_is_given() {
+    fn a_scale_holds_any_values() {
         for values in [
             vec![],
             vec![5.0],

@@ -14,13 +14,13 @@ pub const LEAST_WIDTH: usize = 80;
 
 const HEADS: [&str; COLUMNS] = ["mechanism, arm", "median", "gain", "95 % interval", "verdict", "paper"];
 const COLUMNS: usize = 6;
-/// No column but the first is wider than this; longer cells go on in the next line.
+/// No column but the first is wider than this; longer cells continue in the next line.
 const MOST: [usize; COLUMNS] = [usize::MAX, 12, 9, 16, 14, 10];
-/// From this width on there is room for signs beside verdicts and more air between columns.
+/// From this width on there is room for signs beside verdicts and wider gaps between columns.
 const ROOMY_WIDTH: usize = 100;
 
-/// Writes the table (mechanism, arm, median, gain, interval, verdict, the paper's figure), at most `width` columns
-/// wide, and a sentence a mechanism below it. With `colour` it holds ANSI escapes, else none.
+/// Writes the table (mechanism, arm, median, gain, interval, verdict, the paper's figure), at most `width` columns wide, and
+/// sentences about each mechanism below it. With `colour` it holds ANSI escapes, else none.
 pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
     let width = width.max(LEAST_WIDTH);
     let tables: Vec<(&ExperimentResult, Vec<Row<'_>>)> =
@@ -61,7 +61,7 @@ pub(super) fn style(mark: Mark) -> Style {
     }
 }
 
-/// Where the cells stand.
+/// The layout of the columns.
 struct Columns {
     widths: [usize; COLUMNS],
     gap: usize,
@@ -69,7 +69,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// As wide as the cells need; the first column takes what the others leave.
+    /// As wide as the cells need; the first column gets the remaining width.
     fn of<'a>(rows: impl Iterator<Item = &'a Row<'a>>, width: usize) -> Self {
         let roomy = width >= ROOMY_WIDTH;
         let mut columns = Self { widths: HEADS.map(UnicodeWidthStr::width), gap: 1 + usize::from(roomy), signs: roomy };
@@ -106,7 +106,7 @@ impl Columns {
     }
 }
 
-/// Units that are wider than the column; instructions are called as perf does.
+/// Abbreviates units that are wider than the column; `insn` is perf's word.
 fn abbreviated(median: &str) -> String {
     median.replace("instructions", "insn").replace("applications", "apps")
 }
@@ -137,7 +137,7 @@ impl Output {
         self.end_line();
     }
 
-    /// One row; cells that are too long go on below.
+    /// One row; long cells continue below.
     fn row(&mut self, cells: &[String; COLUMNS], columns: &Columns, styles: [Style; COLUMNS]) {
         let wrapped: Vec<Vec<String>> =
             cells.iter().zip(columns.widths).map(|(cell, width)| wrap(cell, width)).collect();
@@ -146,7 +146,7 @@ impl Output {
             for column in 0..COLUMNS {
                 let piece = wrapped[column].get(line).map_or("", String::as_str);
                 let padding = " ".repeat(columns.widths[column].saturating_sub(piece.width()));
-                // Words stand left, figures right.
+                // Words are left-aligned, figures right-aligned.
                 let figures = (1..=3).contains(&column);
                 if figures {
                     self.text.push_str(&padding);
@@ -195,7 +195,7 @@ impl Output {
         if refused > 0 {
             self.lines(dim(), " ", &format!("{refused} replicates refused; the report says why"));
         }
-        // What was found of the user's own device is not looked for in a report.
+        // Notes about the user's own device are printed: readers do not expect them only in the report.
         if experiment.mode == Timekeeping::Native {
             experiment.notes.iter().for_each(|note| self.lines(Style::new(), " ", &clean(note)));
         }
@@ -225,12 +225,12 @@ impl Output {
     }
 }
 
-/// Where the baseline does as well or better, said plainly.
+/// Sentences about where the baseline does as well or better.
 fn plain_words(finding: &Finding) -> Vec<String> {
     [finding.same_sentence(), finding.worse_sentence()].into_iter().flatten().collect()
 }
 
-/// Names without what could move the cursor or turn the text: control and direction characters.
+/// Names without characters that could move the cursor or change the text's direction.
 pub(super) fn clean(text: &str) -> String {
     let hidden = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
@@ -243,7 +243,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// Breaks `text` into lines of at most `width` columns: between words, else after a hyphen and the like, else anywhere.
-/// An indent is kept, and what goes on stands two columns further in.
+/// An indent is kept, and continuation lines are indented two columns more.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let indent = text.chars().take_while(|c| *c == ' ').count().min(width / 2);
     let hang = if indent > 0 && indent + 2 < width { indent + 2 } else { indent };
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wraps_between_words_and_inside_what_is_too_long() {
+    fn wraps_between_words_and_inside_long_words() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("  abcdefgh", 6), ["  abcd", "    ef", "    gh"]);
         assert_eq!(wrap("  paper-100-to-50ms", 12), ["  paper-100-", "    to-50ms"]);

@@ -1,13 +1,13 @@
-//! Which files this process has open, and how many it may (getrlimit(2)).
+//! The limit of this process's open files (getrlimit(2)), and a descriptor table of a thread's own (unshare(2)).
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are left to the rest of the program.
+/// Descriptors reserved for the rest of the program.
 const SPARE: u64 = 128;
 
-/// Lets this process open as many files as it may, and says how many of them may be kept open.
+/// Raises the soft limit of open files to the hard limit, and returns how many files may be kept open.
 pub(super) fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
@@ -15,13 +15,13 @@ pub(super) fn raise_limit() -> u64 {
     limit.unwrap_or(u64::MAX).saturating_sub(SPARE)
 }
 
-/// Gives the calling thread descriptors of its own, and closes standard input and output there (unshare(2)). The other end of a
-/// pipe hears that a process has died when the last thread that has the pipe open is gone.
+/// Gives the calling thread its own descriptor table, and closes standard input and output in it (unshare(2)). The other end of
+/// a pipe sees the death of a process only when the last thread that has the pipe open has exited.
 ///
 /// # Errors
 /// EPERM where a filter forbids it.
 pub fn leave_standard_streams() -> io::Result<()> {
-    // SAFETY: what the other threads have open stays open for them, and from here on this one cannot close it.
+    // SAFETY: the other threads keep their open files, and from here on this thread cannot close them.
     if unsafe { libc::unshare(libc::CLONE_FILES) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -38,7 +38,7 @@ mod tests {
 
     // Verifies UNDO-4.
     #[test]
-    fn a_thread_leaves_the_pipes_of_its_process_which_keeps_them() {
+    fn a_thread_closes_its_streams_and_its_process_keeps_them() {
         let streams = |folder: &str| {
             let folder = std::path::Path::new(folder);
             ["0", "1"].map(|descriptor| std::fs::symlink_metadata(folder.join(descriptor)).is_ok())

@@ -1,6 +1,5 @@
-//! Files that are there whole or not at all, and after a power cut as well: a draft is written, waited for, renamed, and
-//! waited for. Nothing is ever written through a link, and no name that is there already is written to: another user may
-//! have put it there.
+//! Atomic and durable files: a draft is written, synced and renamed, and its folder is synced, so that even after a power cut a
+//! file is complete or absent. Nothing is written through a link or into an existing name: another user may have put it there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,10 +8,10 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Writes `text` as the file `path`, and makes its folders. `mode` is for a file that was not there.
+/// Writes `text` to the file `path`, and creates its folders. `mode` applies to the new file.
 ///
 /// # Errors
-/// Those of the file system; what was there before is there still.
+/// Those of the file system; until the rename the previous content is intact.
 pub fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
@@ -25,7 +24,7 @@ pub fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// The same for what may be lost with the power: nothing is waited for.
+/// The same without syncing, for content that may be lost in a power cut.
 ///
 /// # Errors
 /// As [`write`].
@@ -38,7 +37,7 @@ pub fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     fs::rename(&name, path)
 }
 
-/// A new file at `path`, in place of whatever is there: what a killed writer has left, or a link that another user has.
+/// A new file at `path` that replaces whatever exists there: the draft of a killed writer, or another user's link.
 ///
 /// # Errors
 /// Those of the file system.
@@ -57,7 +56,7 @@ pub fn read(path: &Path, limit_bytes: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Takes the file `path` away, if it is there, with its draft.
+/// Removes the file `path`, if it exists, and its draft.
 ///
 /// # Errors
 /// Those of the file system.
@@ -77,7 +76,7 @@ fn remove_if_there(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A folder's name is kept by the folder above it.
+/// Syncs the parent as well: it holds the folder's name.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
@@ -120,7 +119,7 @@ mod tests {
             );
             assert!(path.symlink_metadata().unwrap().is_file());
         }
-        assert_eq!(read(&path, 3), None, "longer than what is kept there");
+        assert_eq!(read(&path, 3), None, "longer than the limit");
         let fifo = folder.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         assert_eq!(read(&fifo, 100), None);
@@ -128,7 +127,7 @@ mod tests {
 
     // Verifies BOOT-4.
     #[test]
-    fn a_draft_that_was_left_changes_nothing() {
+    fn a_leftover_draft_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/state.json");
         write(&path, "one", 0o600).unwrap();

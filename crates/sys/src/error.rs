@@ -1,4 +1,4 @@
-//! What can go wrong at the device edge: always with the path and the operation.
+//! Errors of kernel interfaces: each names the path and the operation.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ pub enum Operation {
     Write,
     /// Listing a folder.
     List,
-    /// Waiting for changes of it.
+    /// Waiting for it to change.
     Watch,
     /// Opening a device that is not read as a file.
     Open,
@@ -39,8 +39,8 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A kernel file that could not be used, or that said something unexpected. The message is whole: it has no `source()`
-/// that a chain of errors would say once more.
+/// A kernel file that could not be used, or that had unexpected content. The message is complete: there is no `source()` that a
+/// chain of errors would print again.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The system call failed.
@@ -58,7 +58,7 @@ pub enum DeviceError {
     Malformed {
         /// The file, below the root in use.
         path: PathBuf,
-        /// What its documentation promises, in words.
+        /// What its documentation specifies, in words.
         expected: &'static str,
         /// The start of what it held.
         found: String,
@@ -76,14 +76,14 @@ impl DeviceError {
         Self::Malformed { path: path.to_owned(), expected, found: found.chars().take(80).collect() }
     }
 
-    /// The file this is about.
+    /// The file concerned.
     pub fn path(&self) -> &Path {
         match self {
             Self::Io { path, .. } | Self::Malformed { path, .. } => path,
         }
     }
 
-    /// True when the file or the device behind it is not there (any more).
+    /// True when the file or the device behind it does not exist (any more).
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Io { cause, .. } => {
@@ -94,7 +94,7 @@ impl DeviceError {
         }
     }
 
-    /// What happened, and what a person can do about it.
+    /// The error, with advice for the user.
     pub fn with_advice(&self) -> String {
         match self.advice() {
             "" => self.to_string(),
@@ -102,7 +102,7 @@ impl DeviceError {
         }
     }
 
-    /// What a person can do about it; empty where the error itself says so.
+    /// Advice for the user; empty where the error itself contains it.
     pub fn advice(&self) -> &'static str {
         let Self::Io { cause, path, .. } = self else {
             return "the kernel or the driver behind it is broken: report it with the output of `brisk doctor`";
@@ -110,7 +110,7 @@ impl DeviceError {
         match Errno::from_io_error(cause) {
             Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => "run as root, or give the service the right to it",
             Some(Errno::INVAL | Errno::RANGE) => {
-                "the kernel does not take this value: choose another in the configuration"
+                "the kernel does not accept this value: choose another in the configuration"
             }
             Some(Errno::BUSY) if path.components().any(|part| part.as_os_str() == "cpufreq") => {
                 "another driver or an offline CPU holds it: try again, or leave this actuator off"
@@ -120,25 +120,25 @@ impl DeviceError {
                 "the governor or the CPU behind it is gone: see `brisk doctor`"
             }
             Some(Errno::SRCH) => "the process has ended",
-            Some(Errno::NOSPC) => "make room there",
-            // It is not the kernel's: who found that something does not fit has said what to do.
+            Some(Errno::NOSPC) => "free some space there",
+            // Not an error of the kernel: the code that raised it has said what to do.
             None if cause.kind() == io::ErrorKind::OutOfMemory => "",
             _ => "see `brisk doctor` for what this device offers",
         }
     }
 
-    /// True when the kernel does not take this value, from this process at least.
+    /// True when the kernel refuses this value, at least from this process.
     pub fn is_invalid(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if Errno::from_io_error(cause) == Some(Errno::INVAL))
     }
 
-    /// True when the kernel refused for lack of rights.
+    /// True when the kernel refused for lack of permission.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied)
     }
 }
 
-/// `error` and its causes in one sentence, without those that the text before them names already.
+/// `error` and its causes in one sentence; a cause that the text already contains is left out.
 pub fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! The fields of a line of /proc, as bytes: names there need not be UTF-8, and thousands are read a second.
+//! The fields of a line of /proc, as bytes: names in it need not be UTF-8, and thousands of lines are parsed per second.
 
 /// The fields of a line, separated by blanks.
 #[derive(Debug, Clone)]
@@ -7,19 +7,19 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Those of `line`.
+    /// The fields of `line`.
     pub fn of(line: &'a [u8]) -> Self {
         Self { rest: line }
     }
 
-    /// The next field as a number; `None` when there is none or it is something else. A minus sign makes it 0: the
-    /// kernel's counters are not negative, and what is (priorities) is not asked for.
+    /// The next field as a number; `None` when there is none or it is not a number. A negative number becomes 0: the kernel's
+    /// counters are not negative, and fields that can be (priorities) are not read.
     pub fn number(&mut self) -> Option<u64> {
         let field = self.next()?;
         if field[0] == b'-' { number(&field[1..]).map(|_| 0) } else { number(field) }
     }
 
-    /// Passes over `count` fields.
+    /// Skips `count` fields.
     pub fn skip_fields(&mut self, count: usize) -> Option<()> {
         for _ in 0..count {
             self.next()?;
@@ -42,7 +42,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A decimal number of digits and nothing else; one that is too large is held at the largest.
+/// A decimal number that consists of digits only; one that does not fit saturates.
 pub fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fields_are_those_of_the_standard_library(text in "[0-9 \t-]{0,60}") {
+        fn fields_split_as_in_the_standard_library(text in "[0-9 \t-]{0,60}") {
             let fields: Vec<&[u8]> = Fields::of(text.as_bytes()).collect();
             let expected: Vec<&[u8]> = text.split_ascii_whitespace().map(str::as_bytes).collect();
             prop_assert_eq!(fields, expected);

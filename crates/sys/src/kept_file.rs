@@ -1,4 +1,4 @@
-//! A text file of /proc or /sys that stays open: reading it again costs one system call, whatever its path.
+//! A text file of /proc or /sys that stays open: reading it again costs one system call and no path lookup.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,14 +10,14 @@ use rustix::io::pread;
 
 use crate::{DeviceError, Operation, Root};
 
-/// Holds nearly every such file; longer ones take more reads.
+/// Nearly every such file fits; longer ones take more reads.
 const FIRST_READ_BYTES: usize = 16 * 1024;
-/// The kernel fills a page with whole lines, so that a read may end before the file does; one this short is the last.
+/// The kernel fills a page with whole lines, so a read may end before the file does; a read this short is the last.
 const SHORT_READ_BYTES: usize = 2048;
-/// A longer one is cut there.
+/// A longer file is truncated to this.
 const READ_LIMIT_BYTES: usize = 4 << 20;
 
-/// An open file of text that the kernel makes at each read from its start.
+/// An open text file whose content the kernel generates at each read from its start.
 #[derive(Debug)]
 pub struct KeptFile {
     descriptor: OwnedFd,
@@ -30,13 +30,13 @@ impl KeptFile {
     /// [`DeviceError::Io`] when it cannot be opened.
     pub fn open(root: &Root, file: impl AsRef<Path>) -> Result<Self, DeviceError> {
         let path = root.path(file);
-        // A FIFO in its place must not make the opener wait.
+        // A FIFO in its place must not block the open.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let opened = rustix::fs::open(&path, flags, Mode::empty());
         Ok(Self { descriptor: opened.map_err(|error| DeviceError::io(&path, Operation::Read, error))? })
     }
 
-    /// The present text. `buffer` is for its bytes, and keeps its size from one read to the next.
+    /// The current text. `buffer` holds its bytes and keeps its size between reads.
     ///
     /// # Errors
     /// The kernel's answer: ESRCH for a process that has ended.
@@ -64,7 +64,7 @@ impl AsFd for KeptFile {
     }
 }
 
-/// Text files that are read many times a second and stay open from one time to the next.
+/// Text files that are read many times a second and stay open in between.
 #[derive(Debug, Default)]
 pub struct KeptTexts {
     files: BTreeMap<String, KeptFile>,
@@ -72,8 +72,8 @@ pub struct KeptTexts {
 }
 
 impl KeptTexts {
-    /// The present text of `file`, named as on the device, as [`Root::read`] has it. A file that cannot be read is opened again
-    /// the next time.
+    /// The current text of `file`, named as on the device, as [`Root::read`] returns it. A file that cannot be read is opened
+    /// again at the next call.
     ///
     /// # Errors
     /// [`DeviceError::Io`] when it cannot be opened or read.
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_is_kept_is_the_present_one() {
+    fn a_kept_file_shows_its_current_text() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let mut texts = KeptTexts::default();
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(texts.files.len(), 1);
         std::fs::create_dir(folder.path().join("folder")).unwrap();
         assert!(texts.read(&root, "/folder").is_err());
-        assert_eq!(texts.files.len(), 1, "what cannot be read is not kept");
+        assert_eq!(texts.files.len(), 1, "an unreadable file is not kept");
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_makes_up_is_whole() {
+    fn a_generated_file_is_read_completely() {
         let file = KeptFile::open(&Root::system(), "/proc/self/stat").unwrap();
         let mut buffer = Vec::new();
         let text = file.read(&mut buffer).unwrap();

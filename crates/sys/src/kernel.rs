@@ -1,17 +1,17 @@
-//! Which kernel this is, from /proc/sys/kernel/osrelease or /proc/version, and which boot, from /proc/sys/kernel/random/boot_id.
+//! The kernel's release (/proc/sys/kernel/osrelease or /proc/version), and the boot's ID (/proc/sys/kernel/random/boot_id).
 
 use crate::Root;
 
-/// The release, as vendors write it; `None` where it cannot be read.
+/// The release, as the vendor writes it; `None` where it cannot be read.
 pub fn release(root: &Root) -> Option<String> {
     let release = root.read("/proc/sys/kernel/osrelease").ok().filter(|release| !release.is_empty());
-    // Android's SELinux policy lets no service read the first.
+    // Android's SELinux policy lets no service read osrelease.
     release.or_else(|| {
         Some(root.read("/proc/version").ok()?.strip_prefix("Linux version ")?.split(' ').next()?.to_owned())
     })
 }
 
-/// What no other boot of any device has; `None` where it cannot be read.
+/// An identifier that no other boot of any device has; `None` where it cannot be read.
 pub fn boot_id(root: &Root) -> Option<String> {
     root.read("/proc/sys/kernel/random/boot_id").ok().filter(|boot| !boot.is_empty())
 }
@@ -29,7 +29,7 @@ mod tests {
 
     // Verifies ANDROID-2.
     #[test]
-    fn either_file_tells_the_release() {
+    fn the_release_is_read_from_either_file() {
         let version = ("proc/version", "Linux version 5.10.157-android13-4 (build@host) (clang) #1 SMP\n");
         let first = ("proc/sys/kernel/osrelease", "6.1.0-56-amd64\n");
         for (files, expected) in [
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_are_read_as_vendors_write_them() {
+    fn versions_are_parsed_from_vendors_releases() {
         for (release, expected) in [
             ("6.1.0-56-amd64", Some((6, 1))),
             ("3.0.64-CM-g9d16c8a", Some((3, 0))),

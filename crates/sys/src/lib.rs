@@ -1,7 +1,7 @@
 //! The kernel's interfaces, one file each, over a relocatable root.
 //!
-//! Everything below /proc, /sys and /dev is reached through [`Root`], so that a recorded tree of files
-//! (`tests/golden/`) runs the code that a device runs.
+//! Everything below /proc, /sys and /dev is accessed through [`Root`], so that tests run the code of a device on a recorded
+//! tree of files (`tests/golden/`).
 
 pub mod binder;
 pub mod bpf;

@@ -1,4 +1,4 @@
-//! A file that one process at a time has open for itself: flock(2).
+//! A file that one process at a time holds a lock on: flock(2).
 
 use std::fs::File;
 use std::io;
@@ -7,15 +7,15 @@ use std::ops::{Deref, DerefMut};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// A locked file. The kernel releases the lock when the process ends, however it does.
+/// A locked file. The kernel releases the lock when the process ends in any way.
 #[derive(Debug)]
 pub struct LockedFile(File);
 
 impl LockedFile {
-    /// Locks `file` without waiting; gives it back where another open of it is locked.
+    /// Locks `file` without waiting; returns the file where another open of it holds the lock.
     ///
     /// # Errors
-    /// With the kernel's answer, where the file's system has no locks.
+    /// The kernel's answer, where the file system has no locks.
     pub fn attempt(file: File) -> io::Result<Result<Self, File>> {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Ok(Self(file))),
@@ -27,12 +27,12 @@ impl LockedFile {
 
 #[cfg(any(test, feature = "for-tests"))]
 impl LockedFile {
-    /// As if `file` were locked.
+    /// Treats `file` as locked.
     pub fn on(file: File) -> Self {
         Self(file)
     }
 
-    /// Closes the file without a word, as the death of this process would, and goes on with `other`.
+    /// Closes the file without unlocking it, as the death of this process would, and continues with `other`.
     pub fn lose(&mut self, other: File) {
         self.0 = other;
     }
@@ -54,7 +54,7 @@ impl DerefMut for LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Closing is not enough: a child that another thread is just forking has the same open file until it executes.
+        // Closing is not enough: a child that another thread is forking shares the open file until it executes.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }

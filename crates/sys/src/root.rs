@@ -10,19 +10,19 @@ use rustix::fs::OFlags;
 use crate::error::{DeviceError, Operation};
 use crate::seen::{SeenFile, SeenFiles};
 
-/// No file of /proc or /sys that brisk reads as a whole is longer; a longer one is cut there.
+/// No file of /proc or /sys that brisk reads as a whole is longer; a longer one is truncated to this.
 const READ_LIMIT_BYTES: u64 = 4 << 20;
-/// What sysfs shows at most, and /proc at first.
+/// The longest file of sysfs, and the length of the first read of a file of /proc.
 const PAGE_BYTES: usize = 4096;
 
-/// A FIFO in the place of a tunable must not make the opener wait for its other end.
+/// A FIFO in the place of a tunable must not block the open until its other end is opened.
 const NEVER_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
 
 /// Where /proc, /sys, /dev and /run are found.
 #[derive(Debug, Clone)]
 pub struct Root {
     path: PathBuf,
-    /// What is read through this copy, where that is noted.
+    /// Records what is read through this copy, if set.
     seen: Option<SeenFiles>,
 }
 
@@ -45,7 +45,7 @@ impl Root {
         Self { path: path.into(), seen: None }
     }
 
-    /// The same root; what is read through it is noted in `seen`.
+    /// The same root; what is read through it is recorded in `seen`.
     #[must_use]
     pub fn noting(&self, seen: &SeenFiles) -> Self {
         Self { path: self.path.clone(), seen: Some(seen.clone()) }
@@ -78,19 +78,19 @@ impl Root {
         !self.exists("/run") && self.exists("/system/build.prop")
     }
 
-    /// Where brisk keeps what must not survive a reboot: `/run/brisk`, and `/dev/brisk` on Android, whose /dev is a tmpfs.
-    /// The real place, not as named on the device.
+    /// Where brisk keeps what must not survive a reboot: `/run/brisk`, or `/dev/brisk` on Android, whose /dev is a tmpfs. This
+    /// is the real path, not the one named as on the device.
     pub fn runtime_folder(&self) -> PathBuf {
         self.path(if self.is_android() { "/dev/brisk" } else { "/run/brisk" })
     }
 
-    /// The file `name` of what brisk keeps across boots, as named on the device: in `/var/lib/brisk`, and in
-    /// `/data/misc/brisk` on Android, where nothing else can be written.
+    /// The file `name` of brisk's persistent state, as named on the device: in `/var/lib/brisk`, or in `/data/misc/brisk` on
+    /// Android, where nothing else is writable.
     pub fn state_file(&self, name: &str) -> PathBuf {
         Path::new(if self.is_android() { "/data/misc/brisk" } else { "/var/lib/brisk" }).join(name)
     }
 
-    /// True when `file` exists and can be looked at.
+    /// True when `file` exists and is accessible.
     pub fn exists(&self, file: impl AsRef<Path>) -> bool {
         let exists = self.path(&file).exists();
         self.note(file.as_ref(), || if exists { SeenFile::Something } else { SeenFile::Nothing });
@@ -122,7 +122,7 @@ impl Root {
     fn read_unnoted(&self, file: &Path) -> Result<String, DeviceError> {
         let path = self.path(file);
         let fault = |source| DeviceError::io(&path, Operation::Read, source);
-        // A page holds nearly every such file: one read and one for the end, where growing from nothing takes many.
+        // A page holds nearly every such file: one read and one for the end, where a buffer that grows from empty takes many.
         let mut bytes = Vec::with_capacity(PAGE_BYTES);
         let file = fs::OpenOptions::new().read(true).custom_flags(NEVER_WAIT).open(&path).map_err(fault)?;
         file.take(READ_LIMIT_BYTES).read_to_end(&mut bytes).map_err(fault)?;
@@ -141,14 +141,14 @@ impl Root {
         text.trim().parse().map_err(|_| DeviceError::malformed(&self.path(file), "one number", &text))
     }
 
-    /// Writes `value` into the existing `file` with one system call, as the kernel's tunables want it.
+    /// Writes `value` into the existing `file` with one system call, as the kernel's tunables require.
     ///
     /// # Errors
     /// [`DeviceError::Io`] with the kernel's answer; the file is never created.
     pub fn write(&self, file: impl AsRef<Path>, value: &str) -> Result<(), DeviceError> {
         let path = self.path(file);
         let fault = |source| DeviceError::io(&path, Operation::Write, source);
-        // A recorded tree is made of regular files, where a shorter value must not leave a longer one's tail.
+        // A recorded tree consists of regular files, where a shorter value must not leave the tail of a longer one.
         let mut file = fs::OpenOptions::new()
             .write(true)
             .truncate(!self.is_system())

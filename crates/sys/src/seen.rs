@@ -1,4 +1,4 @@
-//! What a probe finds below a [`Root`](crate::Root), to be written down on one device and laid out as a tree of files on another.
+//! A record of what a probe reads below a [`Root`](crate::Root) on one device, to lay out as a tree of files on another.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SeenFile {
-    /// It is not there, or cannot be read.
+    /// It does not exist, or cannot be read.
     Nothing,
-    /// It is there, and was not opened.
+    /// It exists, and was not opened.
     Something,
-    /// A folder, with the names in it where these were listed.
+    /// A folder, with the names in it if they were listed.
     Folder(Vec<String>),
     /// A file with this text.
     Text(String),
@@ -24,12 +24,12 @@ pub enum SeenFile {
 /// What was found under each name, as named on the device (`/proc/stat`).
 pub type FoundFiles = BTreeMap<String, SeenFile>;
 
-/// Where a root notes what is read through it. Copies note into the same place.
+/// The record of what is read through a root. Copies share it.
 #[derive(Debug, Clone, Default)]
 pub struct SeenFiles(Arc<Mutex<FoundFiles>>);
 
 impl SeenFiles {
-    /// Notes that `found` is under the name `file`. Of several findings the one that tells most is kept.
+    /// Records that `found` is under the name `file`. Of several findings the most detailed one is kept.
     pub(super) fn note(&self, file: &Path, found: SeenFile) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = all.entry(Path::new("/").join(file).to_string_lossy().into_owned()).or_insert(SeenFile::Nothing);
@@ -38,13 +38,13 @@ impl SeenFiles {
         }
     }
 
-    /// Takes what was noted so far.
+    /// Takes what was recorded so far.
     pub fn take(&self) -> FoundFiles {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Makes `files` below `tree`, over what was laid out there before.
+/// Creates `files` below `tree`, over what was laid out there before.
 ///
 /// # Errors
 /// A name that would lie outside of `tree`, or the first file that cannot be made.
@@ -60,7 +60,7 @@ pub fn lay_out(files: &FoundFiles, tree: &Path) -> io::Result<()> {
         }
     }
     let place = |file: &str| tree.join(file.trim_start_matches('/'));
-    // What holds other names is a folder, so it comes before what may be either.
+    // A name that contains other names must be a folder, so folders and texts come before `Something`, which may be either.
     for (file, found) in files {
         let place = place(file);
         match found {
@@ -99,7 +99,7 @@ fn remove(place: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the folder, and those above it; a file in its place was laid out before more was known of it.
+/// Creates the folder and its parents. A file in its place was laid out before it was known to be a folder.
 fn make_folder(place: &Path) -> io::Result<()> {
     if place.is_dir() {
         return Ok(());
@@ -125,7 +125,7 @@ mod tests {
 
     // Verifies DAEMON-1.
     #[test]
-    fn tells_on_another_tree_what_it_told_here() {
+    fn a_laid_out_record_reads_like_the_original() {
         let (_folder, device) =
             root_of(&[("proc/stat", "cpu 1\n"), ("sys/cpu/cpu0/online", "1\n"), ("sys/cpu/cpu1/", ""), ("dev/x", "")]);
         let seen = SeenFiles::default();
@@ -152,7 +152,7 @@ mod tests {
         let told = ask(&noting);
         lay_out(&seen.take(), copy.path()).unwrap();
         assert_eq!(ask(&Root::at(copy.path())).0, told.0, "changed since");
-        assert!(!Root::at(copy.path()).is_folder("/sys/cpu/cpu1"), "gone since");
+        assert!(!Root::at(copy.path()).is_folder("/sys/cpu/cpu1"), "removed since");
     }
 
     // Verifies DAEMON-1.

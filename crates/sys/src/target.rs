@@ -1,4 +1,4 @@
-//! What a lease can hold: a thing with a value that can be read, written and restored.
+//! What a lease can hold: a setting that can be read, written and restored.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::hierarchy::Hierarchy;
 
-/// A thing with a value that can be read, written and restored.
+/// A setting that can be read, written and restored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
     /// A kernel tunable: a file of /proc or /sys, named as on the device.
     Tunable(PathBuf),
-    /// A cpufreq policy's governor with the tunables that a switch to another one loses, by the policy's folder.
+    /// A cpufreq policy's governor with the tunables that are lost when the governor is switched, by the policy's folder.
     Governor(PathBuf),
     /// A process's lower utilisation clamp (sched_setattr(2), 0 to 1024), bound to one life of the process.
     UtilizationClampMinimum {
         /// The process.
         pid: u32,
-        /// Field 22 of /proc/PID/stat in clock ticks: with the pid it names one process for ever.
+        /// Field 22 of /proc/PID/stat in clock ticks: together with the pid it identifies one process for ever.
         start_time_ticks: u64,
     },
     /// The CPUs that a thread may run on (sched_setaffinity(2), `0-3,5`), bound to one life of the thread.
@@ -43,7 +43,7 @@ pub enum Target {
         /// As above.
         start_time_ticks: u64,
     },
-    /// How a thread's requests to storage rank (ioprio_set(2), `best-effort 7`), bound to one life of the thread.
+    /// A thread's I/O priority (ioprio_set(2), `best-effort 7`), bound to one life of the thread.
     IoPriority {
         /// The thread.
         tid: u32,
@@ -58,7 +58,7 @@ pub enum Target {
     ZramSize(String),
     /// A zram device as swap: `off`, or `on PRIORITY`.
     ZramSwap(String),
-    /// A control group of brisk's own, by its folder: `absent`, or `made`; it is made with settings (`cpu.weight=10`).
+    /// A control group that brisk makes, by its folder: `absent`, or `made`; it is made with settings (`cpu.weight=10`).
     Group(PathBuf),
     /// A thread's group in a hierarchy (`/others`), bound to one life of the thread.
     GroupMember {
@@ -68,16 +68,16 @@ pub enum Target {
         /// As above.
         start_time_ticks: u64,
     },
-    /// What a control group of version 2 weighs against its neighbours, by its folder: `100`, or `idle`.
+    /// The weight of a control group of version 2 among its siblings, by its folder: `100`, or `idle`.
     GroupWeight(PathBuf),
-    /// What a session weighs against others, by the number of its autogroup: a nice value.
+    /// The nice value of a session against other sessions, by the number of its autogroup.
     Autogroup(u64),
-    /// What the binder driver's cache of a context knows of its context manager (`kernel/binder-cache`), or `none`.
+    /// The profile of a context manager in the binder driver's cache of a context (`kernel/binder-cache`), or `none`.
     LookupProfile(String),
 }
 
 impl Target {
-    /// The thread that this is a property of; `None` for what belongs to the device.
+    /// The thread that this is a property of; `None` for a property of the device.
     pub fn thread(&self) -> Option<u32> {
         match self {
             Self::Tunable(_)
@@ -99,7 +99,7 @@ impl Target {
         }
     }
 
-    /// The same property of another thread; `None` for what is not inherited.
+    /// The same property of another thread; `None` for a property that is not inherited.
     pub fn of_heir(&self, tid: u32, start_time_ticks: u64) -> Option<Self> {
         match *self {
             Self::UtilizationClampMinimum { .. } => Some(Self::UtilizationClampMinimum { pid: tid, start_time_ticks }),

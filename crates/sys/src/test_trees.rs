@@ -1,4 +1,4 @@
-//! Trees of files for tests: what a device would have below /proc, /sys and /dev.
+//! Trees of files for tests: what a device has below /proc, /sys and /dev.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::Root;
 use crate::system::android_properties::{HEADER_BYTES, VALUE_BYTES};
 
-/// A root of `files`: each with its text; a folder ends with a slash.
+/// A root with `files`, each a path and its text; the path of a folder ends with a slash.
 pub fn root_of(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
@@ -32,7 +32,7 @@ pub const ONDEMAND: [(&str, &str); 6] = [
     ("sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate", "100000\n"),
 ];
 
-/// A property, as it lies in an area.
+/// A property, as stored in a property area.
 pub(crate) fn property(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![1, 0, 0, 0];
     bytes.extend(value.as_bytes());
@@ -43,7 +43,7 @@ pub(crate) fn property(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of a file of properties, as Android's init makes it.
+/// The bytes of a property file, as Android's init writes it.
 pub fn area(properties: &[(&str, &str)]) -> Vec<u8> {
     let data: Vec<u8> = properties.iter().flat_map(|(name, value)| property(name, value)).collect();
     let mut area = (data.len() as u32).to_le_bytes().to_vec();
@@ -54,7 +54,7 @@ pub fn area(properties: &[(&str, &str)]) -> Vec<u8> {
     area
 }
 
-/// A device whose `name` is `value`, and whose setprop knows `others`.
+/// A device whose property `name` is `value`, and whose setprop accepts `others`.
 pub fn settable(folder: &Path, name: &str, value: &str, others: &[&str]) -> Root {
     for place in ["dev/__properties__", "system/bin", "values"] {
         fs::create_dir_all(folder.join(place)).unwrap();
@@ -64,7 +64,7 @@ pub fn settable(folder: &Path, name: &str, value: &str, others: &[&str]) -> Root
     }
     let file = folder.join("dev/__properties__/properties");
     fs::copy(folder.join(format!("values/+{value}")), &file).unwrap();
-    // Another process writes it: no child can inherit a descriptor that keeps it from being run.
+    // Another process writes the script: no child can then inherit an open descriptor of it, which would prevent its execution.
     let script = "printf '#!/bin/sh\\n[ -e %s/values/\"+$2\" ] || exit 0\\ncat %s/values/\"+$2\" >%s\\n' $0 $0 $1 >$0/system/bin/setprop";
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{script}; chmod +x $0/system/bin/setprop")]).arg(folder).arg(&file);

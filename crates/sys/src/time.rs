@@ -14,10 +14,10 @@ pub struct BootTime {
 }
 
 impl BootTime {
-    /// Later than any device runs: the end of what has none.
+    /// Later than any device runs: the deadline of what has none.
     pub const FOR_EVER: Self = Self::from_milliseconds(u64::MAX / 4_000_000);
 
-    /// The present moment.
+    /// The current time.
     pub fn now() -> Self {
         let time = clock_gettime(ClockId::Boottime);
         Self { nanoseconds: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64 }
@@ -61,7 +61,7 @@ impl Sub for BootTime {
     }
 }
 
-/// How an end is told to other programs: `null` where there is none (`#[serde(with = "...")]`).
+/// How a deadline is serialised: `null` where there is none (`#[serde(with = "...")]`).
 pub mod end {
     use super::{BootTime, Deserialize, Deserializer, Serialize, Serializer};
 
@@ -76,7 +76,7 @@ pub mod end {
     /// Reads what [`serialize`] wrote.
     ///
     /// # Errors
-    /// When it is no moment.
+    /// When it is not a time.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BootTime, D::Error> {
         Ok(Option::deserialize(deserializer)?.unwrap_or(BootTime::FOR_EVER))
     }

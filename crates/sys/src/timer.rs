@@ -1,4 +1,4 @@
-//! One timer for every deadline, on the clock of [`BootTime`], silent while there is none.
+//! One timer for all deadlines, on the clock of [`BootTime`], disarmed while there are none.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use rustix::time::{
 
 use crate::BootTime;
 
-/// A timer that becomes readable at a moment.
+/// A timer that becomes readable at a given time.
 #[derive(Debug)]
 pub struct Timer {
     descriptor: OwnedFd,
@@ -17,7 +17,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer without a moment.
+    /// A disarmed timer.
     ///
     /// # Errors
     /// The kernel's answer.
@@ -26,7 +26,7 @@ impl Timer {
         Ok(Self { descriptor: timerfd_create(TimerfdClockId::Boottime, flags)?, moment: None })
     }
 
-    /// Waits for `moment`, or for none.
+    /// Arms the timer for `moment`, or disarms it.
     ///
     /// # Errors
     /// The kernel's answer.
@@ -34,7 +34,7 @@ impl Timer {
         if self.moment == moment {
             return Ok(());
         }
-        // Zero would disarm; a moment in the past fires at once.
+        // Zero would disarm it; a time in the past fires at once.
         let nanoseconds = moment.map_or(0, |moment| moment.nanoseconds().max(1));
         let value = Timespec {
             tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),
@@ -50,7 +50,7 @@ impl Timer {
         Ok(())
     }
 
-    /// Takes note that it fired.
+    /// Acknowledges that the timer fired.
     pub fn acknowledge(&mut self) {
         let mut expirations = [0u8; 8];
         if rustix::io::read(&self.descriptor, &mut expirations).is_ok() {

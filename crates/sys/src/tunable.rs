@@ -1,4 +1,4 @@
-//! One kernel tunable behind a kept descriptor: reading or writing it costs one system call.
+//! One kernel tunable on a descriptor that stays open: reading or writing it costs one system call.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,20 +14,20 @@ use crate::{DeviceError, Operation, Root};
 /// sysfs shows at most one page.
 const PAGE_BYTES: usize = 4096;
 
-/// A tunable that stays open. When the kernel removes the file (another governor, a CPU gone) it is opened again once;
-/// when there is nothing to open the error is [`DeviceError::is_missing`].
+/// A tunable that stays open. When the kernel removes the file (the governor changes, a CPU goes offline), it is reopened once;
+/// when there is nothing to open, the error is [`DeviceError::is_missing`].
 #[derive(Debug)]
 pub struct Tunable {
     file: File,
     path: PathBuf,
     readable: bool,
-    /// A file of a recorded tree: it keeps what is beyond the written bytes, and survives its own removal while open.
+    /// A file of a recorded tree: it keeps its tail behind a shorter write, and survives its own removal while open.
     recorded: bool,
 }
 
 impl Tunable {
-    /// Opens the existing `file`, named as on the device, for reading and writing, or for writing alone where the kernel
-    /// allows no more (`boostpulse`).
+    /// Opens the existing `file`, named as on the device, for reading and writing, or for writing only where the kernel allows
+    /// no more (`boostpulse`).
     ///
     /// # Errors
     /// [`DeviceError::Io`] when it cannot be opened or is not a regular file, as every tunable of /proc and /sys is.
@@ -40,7 +40,7 @@ impl Tunable {
     /// The value without trailing white space.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] with the kernel's answer, [`DeviceError::Malformed`] for more than a page.
+    /// [`DeviceError::Io`] with the kernel's answer, or for more than a page.
     pub fn read(&mut self) -> Result<String, DeviceError> {
         self.retry_when_removed(Operation::Read, Self::try_read)
     }
@@ -69,8 +69,8 @@ impl Tunable {
         attempt(self).map_err(|source| DeviceError::io(&self.path, operation, source))
     }
 
-    /// The length of a recorded tree's file. The kernel answers ENODEV on a descriptor whose file it removed; such files say
-    /// it by their link count.
+    /// The length of a recorded tree's file. The kernel answers ENODEV on a descriptor whose file it removed; a recorded file
+    /// shows its removal by its link count.
     fn recorded_length(&self) -> io::Result<usize> {
         let metadata = self.file.metadata()?;
         if metadata.nlink() == 0 {
@@ -86,7 +86,7 @@ impl Tunable {
         if self.recorded {
             self.recorded_length()?;
         }
-        // Not zeroed: that would take longer than to read. kernfs shows the present value again for every read at offset 0.
+        // Not zeroed: that would take longer than the read. kernfs returns the current value again for every read at offset 0.
         let mut page = [MaybeUninit::<u8>::uninit(); PAGE_BYTES];
         let (text, _) = pread(&self.file, &mut page[..], 0)?;
         if text.len() == PAGE_BYTES {
@@ -99,7 +99,7 @@ impl Tunable {
         if !self.recorded {
             return write_once(&self.file, value.as_bytes());
         }
-        // One system call here too, so that a kill leaves the old value or the new one: blanks cover the old one's tail.
+        // One system call here too, so that a kill leaves the old value or the new one: line feeds cover the old one's tail.
         let covered = self.recorded_length()?;
         let mut bytes = value.as_bytes().to_vec();
         bytes.push(b'\n');
@@ -117,7 +117,7 @@ fn write_once(file: &File, bytes: &[u8]) -> io::Result<()> {
 fn open(path: &Path) -> Result<(File, bool), DeviceError> {
     let options = |readable| {
         let mut options = OpenOptions::new();
-        // NONBLOCK: a FIFO in the place of a tunable must not make the opener wait. No tunable is a link.
+        // NONBLOCK: a FIFO in the place of a tunable must not block the open. No tunable is a link.
         let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
         options.read(readable).write(true).custom_flags(flags.bits() as i32).open(path)
     };
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_without_waiting() {
+    fn only_regular_files_are_opened_and_none_blocks() {
         let (folder, root, path) = tree("1\n");
         fs::create_dir(folder.path().join("directory")).unwrap();
         std::os::unix::fs::symlink("nowhere", folder.path().join("dangling")).unwrap();

@@ -1,4 +1,4 @@
-//! What undoes: the journal of what was changed, and the process that restores it.
+//! Undo: the journal of all changes, and the guardian process that restores them.
 
 pub mod guardian;
 pub mod journal;

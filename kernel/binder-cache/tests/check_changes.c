@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What was true is forgotten: registrations, deaths, lazy services. */
+/* Changes are forgotten: registrations, deaths, lazy services. */
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ void a_replaced_service_is_never_found_again(void)
 	for (round = 0; round < 20; round++) {
 		int held, now;
 
-		/* holding the old one, its handle cannot be given to the new one */
+		/* the old service is held, so its handle cannot be given to the new one */
 		CHECK(lookup(&client, "plain") == FOUND);
 		held = object(&client)->handle;
 		queue_u32(&client, BC_ACQUIRE);
@@ -37,7 +37,7 @@ void a_replaced_service_is_never_found_again(void)
 	close_binder(&owner);
 }
 
-/* One thread of the manager still says what was true when it was asked. */
+/* One thread of the manager still answers with the state at the time of the question. */
 void an_answer_under_way_is_not_learnt(void)
 {
 	int held, now;
@@ -79,7 +79,7 @@ void a_one_way_change_lasts_until_the_manager_is_done(void)
 	free_reply(&client);
 	open_binder(&owner, DEVICE, MAP);
 	add_service(&owner, "held.one", 0x90000, CODE_ADD_LATER, TF_ONE_WAY);
-	/* before the manager gets to it, other threads of it say the old one */
+	/* before the manager receives it, other threads of it answer with the old service */
 	for (round = 0; round < 5; round++)
 		handle_of(&client, "held.one");
 	for (now = held, wait_ms = 0; now == held && wait_ms < 10000; wait_ms += 10) {
@@ -87,7 +87,7 @@ void a_one_way_change_lasts_until_the_manager_is_done(void)
 		now = handle_of(&client, "held.one");
 	}
 	CHECK(now >= 0 && now != held);
-	/* and over it is when the manager lets its buffer go */
+	/* and it ends when the manager frees its buffer */
 	for (; !hits_while(FOUND, "held.one", 1) && wait_ms < 10000; wait_ms += 10)
 		usleep(10000);
 	CHECK(hits_while(FOUND, "held.one", 2) == 2);
@@ -137,7 +137,7 @@ void the_manager_counts_what_stock_counts(void)
 	set("mode", "off");
 	hits_while(FOUND, "plain", 5);
 	off = count_of("plain");
-	/* a fresh one: whose references were counted is lazy for good */
+	/* a new process: a service whose references were counted stays lazy */
 	end(server_pid);
 	end(manager_pid);
 	set("mode", cooperative ? "cooperative" : "transparent");
@@ -170,7 +170,7 @@ void a_service_that_wants_to_know_its_clients_is_not_kept(void)
 	close_binder(&owner);
 }
 
-/* Says so once its registration, which takes a while, has returned. */
+/* Reports when its registration, which takes some time, has returned. */
 static void register_later(const void *name, int ready)
 {
 	struct client owner;
@@ -182,7 +182,7 @@ static void register_later(const void *name, int ready)
 		pause();
 }
 
-/* Another thread of the manager says meanwhile what was true before. */
+/* Another thread of the manager answers with the old state meanwhile. */
 static void *turn_on_and_lookup(void *unused)
 {
 	usleep(20000);
@@ -213,7 +213,7 @@ void a_registration_older_than_the_cache_counts(void)
 	end(owner);
 }
 
-/* What was answered with the cache on is freed with it off, and the other way round. */
+/* An answer from the cache is freed with the cache off, and the other way round. */
 void turned_off_and_on_it_confuses_no_answers(void)
 {
 	struct binder_transaction_data hit;
@@ -227,13 +227,13 @@ void turned_off_and_on_it_confuses_no_answers(void)
 	hit = client.reply;
 	set("mode", "off");
 	free_reply(&client);
-	/* two objects, in the buffer that the hit was in: hooks that sleep have not kept it */
+	/* two objects in the hit's buffer: disabled hooks have not kept it */
 	CHECK(lookup(&client, "two.one") == FOUND);
 	CHECK(client.reply.data.ptr.buffer == hit.data.ptr.buffer);
 	handle = object(&client)->handle;
 	set("mode", "transparent");
 	free_reply(&client);
-	/* both references are gone with it, so that the handle refers to nothing */
+	/* both references are dropped with it, so the handle refers to nothing */
 	CHECK(call(&client, handle, 1, TF_ONE_WAY, &nothing) == FAILED);
 	CHECK(hits_while(FOUND, "plain", 3) == 2);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a hit costs, where the emulator's time stamps count instructions. */
+/* The cost of a hit, where the emulator's time stamps count instructions. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static uint64_t stamp(void)
 #endif
 }
 
-/* One exchange of what is queued; the emulator's time stamps count instructions. */
+/* One exchange of the queued commands; the emulator's time stamps count instructions. */
 static uint64_t cost(struct client *c)
 {
 	uint64_t before = stamp();
@@ -61,7 +61,7 @@ struct costs cost_of_hits(struct client *c, const char *name)
 	qsort(hit, TIMES, sizeof(*hit), by_size);
 	return (struct costs){
 		.p50 = hit[TIMES / 2], .p99 = hit[TIMES * 99 / 100], .empty = empty[0],
-		/* on a clock that is not counted, times say nothing */
+		/* without counted instructions, times are meaningless */
 		.is_counted = empty[0] && empty[TIMES * 9 / 10] == empty[0] && empty[0] <= 2000,
 	};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who may have which answer, and how much of the cache. */
+/* Which caller may get which answer, and how much of the cache it may use. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,7 +25,7 @@ void a_hit_is_what_the_manager_said(void)
 	memcpy(data, (void *)(uintptr_t)first.data.ptr.buffer, first.data_size);
 	handle = object(&client)->handle;
 	hits = stat_of("hits");
-	/* the first answer is kept, so the buffer is another one */
+	/* the first answer is kept, so this is another buffer */
 	CHECK(lookup(&client, "plain") == FOUND);
 	CHECK(stat_of("hits") == hits + 1);
 	CHECK(client.completed);
@@ -54,7 +54,7 @@ void what_one_may_have_another_may_not(void)
 	CHECK(hits_while(FOUND, "secret.key", 1) == 1);
 }
 
-/* The manager is told who the process is now, not who opened the device. */
+/* The manager receives the process's current user, not the user who opened the device. */
 void who_changes_user_is_another(void)
 {
 	CHECK(hits_while(FOUND, "secret.key", 3) == 2);
@@ -83,7 +83,7 @@ void scopes_are_kept(void)
 	as_user(99001, isolated_is_asked_for);
 }
 
-/* The first to ask has had other data where its answer ends. */
+/* The first caller has other data after the end of its answer. */
 static void ask_in_a_used_buffer(void)
 {
 	CHECK(lookup(&client, "two.one") == FOUND);
@@ -120,7 +120,7 @@ void contexts_know_nothing_of_each_other(void)
 	other_server = start_server("/dev/hwbinder", 0x70000);
 	CHECK(lookup(&other, "plain") == FOUND);
 	free_reply(&other);
-	/* a change there is none here */
+	/* this manager reports no changes */
 	CHECK(hits_while(FOUND, "plain", 2) == 2);
 	close_binder(&other);
 	end(other_server);
@@ -129,7 +129,7 @@ void contexts_know_nothing_of_each_other(void)
 	CHECK(hits_while(FOUND, "plain", 2) == 2);
 }
 
-/* Where the driver has a binderfs: contexts come and go. */
+/* Where the driver has a binderfs: contexts are created and removed. */
 void a_made_context_has_its_own_cache(void)
 {
 	long hits = stat_of("hits");
@@ -154,7 +154,7 @@ void a_made_context_has_its_own_cache(void)
 	}
 	CHECK(stat_in("made", "hits") == 2);
 	CHECK(stat_of("hits") == hits);
-	/* who has it open keeps it; the next of its name knows nothing of it */
+	/* a process that has it open keeps it; the next one of its name starts empty */
 	CHECK(!unlink("/dev/binderfs/made"));
 	CHECK(lookup(&other, "plain") == FOUND);
 	free_reply(&other);
@@ -179,7 +179,7 @@ void no_user_takes_all_memory(void)
 	set("flush", "1");
 	CHECK(hits_while(FOUND, "plain", 2) == 1);
 	hits_while(FOUND, "exact.one", 2);
-	/* the one that was used longest ago goes, and what is new is kept */
+	/* the least recently used one is evicted, and the new one is kept */
 	CHECK(hits_while(FOUND, "label.one", 2) == 1);
 	CHECK(stat_of("evictions") == evictions + 1);
 	CHECK(stat_of("refused_limit") == refused);
@@ -190,7 +190,7 @@ void no_user_takes_all_memory(void)
 	set("uid_limit_bytes", drivers_own);
 }
 
-/* What the manager reads as "plain", by more keys than there is room for. */
+/* The name that the manager reads as "plain", with more keys than the cache can hold. */
 static void ask_by_many_keys(void)
 {
 	long fills = stat_of("fills"), refused = stat_of("refused_format");
@@ -201,7 +201,7 @@ static void ask_by_many_keys(void)
 
 		put_header(&p);
 		put_string(&p, round % 2 ? "plain" : "even");
-		/* behind the string, and in its padding */
+		/* after the string, and in its padding */
 		if (round % 2)
 			put_u32(&p, round);
 		else
@@ -230,7 +230,7 @@ static void ask_for_many_services(void)
 	}
 }
 
-/* Answers for all users are on the account of the one who made the manager say them. */
+/* Answers for all users are charged to the user who requested them. */
 void one_client_does_not_end_shared_learning(void)
 {
 	char drivers_own[32];
@@ -265,7 +265,7 @@ static void look_all_up(void)
 	}
 }
 
-/* As many as a phone has, by both calls, for the system's users and an application. */
+/* As many as on a phone, by both calls, for the system's users and an application. */
 void honest_use_is_within_the_limits(void)
 {
 	static const uid_t users[] = { 1000, 10001, 1041, 2000 };
@@ -304,7 +304,7 @@ static void set_enforce(const char *value)
 	close(fd);
 }
 
-/* Where SELinux is on; letting go of enforcing is a change of policy to all who ask. */
+/* Where SELinux is on; leaving enforcing mode is a policy change for all callers. */
 void a_new_policy_is_heard_of(void)
 {
 	if (access("/sys/fs/selinux", F_OK))
@@ -318,7 +318,7 @@ void a_new_policy_is_heard_of(void)
 	set_enforce("1");
 	set_enforce("0");
 	CHECK(stat_of("entries") == 0);
-	/* a manager with a policy cache of its own may not know yet */
+	/* a manager with its own policy cache may not be notified yet */
 	CHECK(hits_while(FOUND, "plain", 3) == 0);
 	usleep(2200000);
 	CHECK(hits_while(FOUND, "plain", 3) == 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who mounts a binderfs in a user namespace of its own needs no rights: what of
- * the cache it can reach.
+ * An unprivileged process can mount a binderfs in its own user namespace: the parts
+ * of the cache that it can reach.
  */
 
 #define _GNU_SOURCE
@@ -37,7 +37,7 @@ static bool write_text(const char *path, const char *text)
 	return written;
 }
 
-/* "awake" or "switched" of the driver's hooks. */
+/* The value of "awake" or "switched" of the driver's hooks. */
 static long hooks(const char *what)
 {
 	FILE *file = fopen("/sys/kernel/debug/binder_cache/hooks", "r");
@@ -76,11 +76,11 @@ static bool has_binderfs(void)
 	return !access("/dev/binderfs/binder-control", F_OK);
 }
 
-/* An ordinary user, and root in a namespace of its own, with a binderfs there. */
+/* An ordinary user, and root in its own namespace, with a binderfs there. */
 static void become_unprivileged(void)
 {
 	CHECK(!setresgid(10001, 10001, 10001) && !setresuid(10001, 10001, 10001));
-	/* or its own files in /proc would be root's */
+	/* otherwise its own files in /proc would be root's */
 	CHECK(!prctl(PR_SET_DUMPABLE, 1));
 	CHECK(!unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC));
 	CHECK(write_text("/proc/self/setgroups", "deny"));
@@ -89,7 +89,7 @@ static void become_unprivileged(void)
 	CHECK(!mount("binder", FOLDER, "binder", 0, NULL));
 }
 
-/* What its manager is told when it opts in: 0 or an errno. */
+/* The result of its manager's opt-in: 0 or an errno. */
 static int opt_in(struct client *own)
 {
 	struct binder_cache_profile profile = { .lookup_codes = 1 << CODE_CHECK };
@@ -98,7 +98,7 @@ static int opt_in(struct client *own)
 	return ioctl(own->fd, BINDER_CACHE_OPT_IN, &profile) ? errno : 0;
 }
 
-/* Makes a device, opts in and removes it, so many times; each must say @expected. */
+/* Makes a device, opts in and removes it, @rounds times; each must return @expected. */
 static void make_and_remove(int rounds, int expected)
 {
 	while (rounds--) {
@@ -144,7 +144,7 @@ static void cannot_reach_the_cache(void)
 	cannot_open(PARAMETER, O_WRONLY);
 }
 
-/* Its failures are the caller's. */
+/* Runs @body in a new namespace; its failures are the caller's. */
 static void in_a_namespace(void (*body)(void))
 {
 	int status;
@@ -173,7 +173,7 @@ static void try_all(void)
 
 	cannot_reach_the_cache();
 	make_and_remove(ROUNDS, EOPNOTSUPP);
-	/* while it is there, too */
+	/* while it exists, too */
 	CHECK(make_device(FOLDER, "own"));
 	open_binder(&own, OWN, MAP);
 	CHECK(opt_in(&own) == EOPNOTSUPP);
@@ -193,7 +193,7 @@ void a_user_namespace_has_stock_devices(void)
 	in_a_namespace(try_all);
 	CHECK(hooks("switched") == switched && hooks("awake") == awake);
 	CHECK(hits_while(FOUND, "plain", 2) == 2);
-	/* with none in use: nothing wakes them */
+	/* without a cache in use nothing wakes them */
 	set("mode", "off");
 	CHECK(!hooks("awake"));
 	switched = hooks("switched");
@@ -220,7 +220,7 @@ static void try_when_allowed(void)
 {
 	struct client own;
 
-	/* it has caches, and they are off */
+	/* the device has a cache, and it is off */
 	make_and_remove(ROUNDS, EOPNOTSUPP);
 	CHECK(make_device(FOLDER, "own"));
 	open_binder(&own, OWN, MAP);
@@ -232,7 +232,7 @@ static void try_when_allowed(void)
 	CHECK(opt_in(&own) == 0);
 	close_binder(&own);
 	CHECK(!unlink(OWN));
-	/* one that root has turned on is gone, the next is off again */
+	/* root has turned one on and it was removed; the next is off again */
 	make_and_remove(ROUNDS, EOPNOTSUPP);
 }
 
@@ -274,7 +274,7 @@ void a_user_namespace_has_caches_when_root_says_so(void)
 		in_a_namespace(try_when_allowed);
 		_exit(failures);
 	}
-	/* so that a child that ends early is noticed */
+	/* so that a child that exits early is noticed */
 	close(to_parent[1]);
 	allow_one();
 	waitpid(pid, &status, 0);
@@ -283,7 +283,7 @@ void a_user_namespace_has_caches_when_root_says_so(void)
 	close(to_child[0]);
 	close(to_child[1]);
 	CHECK(write_text(PARAMETER, "N"));
-	/* the one that root allowed woke them, and nothing of what came after let them sleep */
+	/* root's device woke them, and nothing after it let them sleep */
 	CHECK(hooks("switched") == switched + 1);
 	set("mode", "off");
 	CHECK(!hooks("awake") && hooks("switched") == switched + 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Answers, callers and calls that are not as they mostly are. */
+/* Unusual answers, callers and calls. */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -150,7 +150,7 @@ void a_full_buffer_fails_as_stock(void)
 	CHECK(hits_while(FOUND, "plain", 2) == 1);
 	on = answers_that_fit();
 	CHECK(off == on && off > 10);
-	/* what the driver keeps of a freed answer is no one's loss */
+	/* the driver keeps a freed answer without reducing its space */
 	open_binder(&small, DEVICE, 4096);
 	while (lookup(&small, "plain") == FOUND)
 		last = small.reply;
@@ -234,13 +234,13 @@ void odd_calls_get_stock_errors(void)
 	client.error = 0;
 	CHECK(take(&client, exchange(&client, sizeof(client.in))));
 	CHECK(client.error == BR_FAILED_REPLY);
-	/* a name that is longer than anything that is kept */
+	/* a name that is longer than the cache keeps */
 	put_header(&p);
 	memset(p.data + p.size, 0, 600);
 	p.size += 600;
 	CHECK(call(&client, 0, CODE_CHECK, 0, &p) == NOTHING);
 	free_reply(&client);
-	/* no memory mapped at all: no room for an answer */
+	/* no memory mapped at all: no space for an answer */
 	{
 		struct client bare = { .fd = open(DEVICE, O_RDWR | O_CLOEXEC) };
 
@@ -278,7 +278,7 @@ void policies_are_arms(void)
 		snprintf(name, sizeof(name), "arm.%d", i);
 		add_service(&owner, name, 0x90000 + 16 * i, CODE_ADD, 0);
 	}
-	/* the owner finds its own: others ask */
+	/* the owner finds its own node, other callers a handle */
 	CHECK(hits_while(FOUND, "plain", 4) == 3);
 	CHECK(stat_of("entries") <= 10);
 	set("policy", "lru");

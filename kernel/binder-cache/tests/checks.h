@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What all checks use; each has a manager and a process with services of its own. */
+/* Shared by all checks; each has a manager and a process with its own services. */
 #ifndef _CHECKS_H
 #define _CHECKS_H
 
@@ -24,10 +24,10 @@ extern struct client client;
 		}								\
 	} while (0)
 
-/* Looks @name up so often, expecting the same each time. */
+/* Looks @name up @times times, expecting the same result each time. */
 long hits_while(enum found expected, const char *name, int times);
 
-/* Of a hit whose reference is new each time, in instructions where these are counted. */
+/* Cost of a hit with a new reference each time, in instructions where these are counted. */
 struct costs {
 	uint64_t p50;
 	uint64_t p99;
@@ -37,7 +37,7 @@ struct costs {
 
 struct costs cost_of_hits(struct client *c, const char *name);
 
-/* Runs @body as another user with a descriptor of its own; its failures count. */
+/* Runs @body as another user with its own descriptor; its failures count. */
 void as_user(uid_t uid, void (*body)(void));
 
 void a_hit_is_what_the_manager_said(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The core's promises one by one, then random programs beside the model. */
+/* Unit tests of the core, then random programs compared with the model. */
 
 #include <linux/kernel.h>
 #include <string.h>
@@ -127,7 +127,7 @@ static void only_the_same_question_is_known(void)
 	q.code = 2;
 	bc_seal(&core, &q);
 	CHECK(!bc_find(&core, &q, &alice));
-	/* what lies behind the name is no part of it */
+	/* bytes after the name are not part of it */
 	memset(key, 0xff, sizeof(key));
 	q = question("name", key);
 	CHECK(bc_find(&core, &q, &alice));
@@ -210,14 +210,14 @@ static void one_user_cannot_take_all_memory(void)
 		snprintf(name, sizeof(name), "n%d", i);
 		CHECK(answer(ask(name, &alice), BC_SCOPE_EXACT) == BC_KEPT);
 	}
-	/* its own go, the oldest first, and no other's */
+	/* only its own are evicted, the oldest first */
 	CHECK(core.entries == 5 && core.evictions == 28);
 	for (i = 0; i < 32; i++) {
 		snprintf(name, sizeof(name), "n%d", i);
 		CHECK(is_known(name, &alice) == (i >= 28));
 	}
 	CHECK(is_known("theirs", &other));
-	/* who is at the limit may renew what it has */
+	/* a user at the limit may renew its entries */
 	CHECK(answer(ask("n31", &alice), BC_SCOPE_EXACT) == BC_KEPT && core.evictions == 28);
 	core.user_limit = sizeof(struct bc_entry);
 	CHECK(answer(ask("n", &alice), BC_SCOPE_EXACT) == BC_OVER_LIMIT);
@@ -235,15 +235,15 @@ static void what_was_used_outlives_what_was_not(void)
 	answer(ask("fourth", &alice), BC_SCOPE_EXACT);
 	CHECK(is_known("first", &alice) && !is_known("second", &alice));
 	CHECK(is_known("third", &alice) && is_known("fourth", &alice));
-	/* all were used: the oldest goes, not the new one */
+	/* all were used: the oldest is evicted, not the new one */
 	answer(ask("fifth", &alice), BC_SCOPE_EXACT);
 	CHECK(core.entries == 3 && is_known("fifth", &alice));
 	end();
 }
 
 /*
- * A caller may have answers that are for all users made without end: it pays
- * for them itself, so that others go on to learn and to find.
+ * A caller may request answers that are for all users without limit: they are
+ * charged to it, so that other callers continue to learn and to find.
  */
 static void one_client_does_not_end_shared_learning(void)
 {
@@ -268,7 +268,7 @@ static void one_client_does_not_end_shared_learning(void)
 	}
 }
 
-/* Each of @services asked for by both calls; the names are longer than most of Android's. */
+/* Each of @services requested by both calls; the names are longer than most of Android's. */
 static int over_limit(u32 services, u32 uid, u32 security_id, enum bc_scope scope)
 {
 	char name[160];
@@ -289,14 +289,14 @@ static int over_limit(u32 services, u32 uid, u32 security_id, enum bc_scope scop
 	return refused;
 }
 
-/* A device with 300 services, whose system asks for all and whose applications for some. */
+/* A device with 300 services: the system requests all, and each application some. */
 static void honest_use_is_within_the_limits(void)
 {
 	static const u32 system_uids[] = { 0, 1000, 1001, 1041, 2000 };
 	size_t i;
 	int round;
 
-	/* a manager that lets all callers have the same, and some only one label */
+	/* a manager that shares most answers with all callers, and some within one label */
 	start(CAPACITY);
 	core.user_limit = USER_LIMIT;
 	for (round = 0; round < 3; round++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * As much of the kernel and of its binder driver as hooks.c names, in user space.
- * What interleave.c runs works; the rest is there to be compiled.
+ * The parts of the kernel and of its binder driver that hooks.c uses, in user space.
+ * The parts that interleave.c runs are functional; the rest only compiles.
  */
 #ifndef _TEST_DRIVER_H
 #define _TEST_DRIVER_H
@@ -35,7 +35,7 @@
 #define static_branch_unlikely(key)	(*(key))
 #define time_before(a, b)		((long)((a) - (b)) < 0)
 
-/* Threads change places at locks and at accesses; these are neither. */
+/* Threads switch at locks and at memory accesses; these are neither. */
 typedef struct { int counter; } atomic_t;
 typedef struct { long counter; } atomic_long_t;
 #define atomic_inc(atomic)		(++(atomic)->counter)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The first allocation of a call fails, or its first access to the caller's
- * memory, then the second, and so on until none is left to fail: every error
- * path is gone through once.  Needs CONFIG_FAULT_INJECTION.
+ * The first allocation of a call fails, or its first access to the caller's memory,
+ * then the second, and so on until none is left to fail: every error path is
+ * taken once.  Needs CONFIG_FAULT_INJECTION.
  */
 
 #define _GNU_SOURCE
@@ -60,13 +60,13 @@ static void let_fail(int nth)
 	CHECK(pwrite(fail_nth, text, size, 0) == size);
 }
 
-/* True when nothing has failed: to read the number is to access memory, too. */
+/* True if no fault was injected: reading the number accesses memory, too. */
 static bool nothing_failed(void)
 {
 	char text[16] = "";
 	bool nothing = pread(fail_nth, text, sizeof(text) - 1, 0) < 0 || atoi(text);
 
-	/* the first of two may be what fails */
+	/* the first of the two may be the one that fails */
 	if (pwrite(fail_nth, "0", 1, 0) < 0)
 		CHECK(pwrite(fail_nth, "0", 1, 0) == 1);
 	return nothing;
@@ -95,8 +95,8 @@ static void lookup_fresh(void)
 }
 
 /*
- * Found each time, and soon from the cache: while what was closed is being
- * cleaned up, nothing that is asked is learnt.
+ * Found each time, and from the cache after a few lookups: while the driver cleans
+ * up a closed process, no answer is learnt.
  */
 static void is_found(const char *name)
 {
@@ -155,7 +155,7 @@ static void write_settings(void)
 	try_set("flush", "1");
 }
 
-/* And the first allocation that its cache makes when it is to be turned on. */
+/* And the first allocation of its cache when it is turned on. */
 static void make_spare(void)
 {
 	if (make_device("/dev/binderfs", "spare"))
@@ -171,7 +171,7 @@ static bool has_cache_of(const struct stat *device)
 	return !access(path, F_OK);
 }
 
-/* A context for whose cache there was no memory is a stock one. */
+/* A context without memory for a cache is a stock one. */
 static void device_works(void)
 {
 	bool cooperates = cooperative;
@@ -240,13 +240,13 @@ static int faults_in(size_t step)
 	}
 }
 
-/* Where the kernel looks for memory that has no reference: what it finds of ours. */
+/* Checks for leaks of ours, where the kernel has kmemleak. */
 static void nothing_leaked(void)
 {
 	char line[256];
 	FILE *leaks;
 
-	/* only what is older than five seconds counts, and only on a second look */
+	/* kmemleak reports objects older than five seconds, and only in a second scan */
 	sleep(6);
 	if (!write_text(DEBUG "kmemleak", "scan") || !write_text(DEBUG "kmemleak", "scan"))
 		return;
@@ -270,7 +270,7 @@ void without_memory(void)
 		exit(2);
 	}
 	mkdir("/tmp/binderfs", 0755);
-	/* in the second mode it is there, and leads nowhere yet */
+	/* in the second mode it exists, and has no target yet */
 	CHECK(!symlink(SPARE, "/dev/spare") || errno == EEXIST);
 	set_profile("binder");
 	set("mode", cooperative ? "cooperative" : "transparent");

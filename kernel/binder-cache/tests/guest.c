@@ -22,7 +22,7 @@
 
 bool cooperative;
 
-/* The folder of a device in a binderfs carries its number. */
+/* The folder of a device in a binderfs includes its minor number. */
 void folder_of(const char *context, char *path, size_t size)
 {
 	struct stat device;
@@ -76,7 +76,7 @@ void set(const char *file, const char *text)
 	set_in("binder", file, text);
 }
 
-/* Only root may open them; who was it may read on. */
+/* Only root may open them; a process that was root may continue to read. */
 static int kept_stats = -1;
 
 void keep_stats(void)
@@ -256,7 +256,7 @@ bool make_device(const char *folder, const char *name)
 	return made;
 }
 
-/* Processes that the driver knows; 0 where it does not tell. */
+/* Processes that the driver knows; 0 where it does not report them. */
 static long known_processes(void)
 {
 	FILE *stats = fopen("/sys/kernel/debug/binder/stats", "r");

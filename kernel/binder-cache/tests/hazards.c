@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What must not happen with the cache on, in a guest whose driver has it:
+ * Faults that must not happen with the cache on, in a guest whose driver has it:
  *
  *	hazards			every check, in both modes
  *	hazards race LOOKUPS	lookups of several processes against a service
  *				that is replaced all the time
  *	hazards lazy ROUNDS	services that become lazy while their answer is
  *				learnt
- *	hazards references	what a process that holds many references costs
- *				itself and others
- *	hazards selinux		what callers see under an enforcing policy; with
+ *	hazards references	the cost of many references for the process that
+ *				holds them and for others
+ *	hazards selinux		results of callers under an enforcing policy; with
  *				a stock driver too
  *	hazards exhaust		every allocation and every access to the
  *				caller's memory fails once
  *
- * Each check has a manager and a process with services of its own.
+ * Each check has a manager and a process with its own services.
  */
 
 #define _GNU_SOURCE
@@ -162,7 +162,7 @@ static void run(const char *what, uint64_t lookups)
 
 int main(int argc, char **argv)
 {
-	/* a stock driver has no modes: a manager that takes part is the same there */
+	/* a stock driver has no modes: a cooperative manager is the same there */
 	int modes = has_cache() ? 2 : 1, mode;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

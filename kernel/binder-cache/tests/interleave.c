@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What two CPUs may do to one service at a time, in every order of their accesses
- * to memory with at most two switches.  A race in a guest meets a window of some
- * instructions once in millions; this meets it every time.
+ * Two CPUs that operate on one service at a time, in every order of their memory
+ * accesses with at most two switches.  A race in a guest hits a window of some
+ * instructions once in millions of runs; this hits it every time.
  */
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static u64 removals;
 void binder_cache_free_entries(struct list_head *gone)
 {
 	must_not_hold(OUTER + 1, "entries are freed under the cache's lock");
-	/* each order begins with all that it needs */
+	/* each order begins with everything that it needs */
 }
 
 void binder_cache_free_entry(struct bc_entry *it)
@@ -72,7 +72,7 @@ void binder_cache_forget_object(struct binder_cache *it, const void *object)
 
 void binder_stats_created(int type) { }
 
-/* The driver walks all references, or a map of them: that is not for the cache's lock. */
+/* The driver walks all references, or a map of them: too long for the cache's lock. */
 u32 binder_cache_choose_desc(struct binder_proc *proc)
 {
 	must_not_hold(OUTER + 1, "a descriptor is chosen under the cache's lock");
@@ -123,7 +123,7 @@ static void prepare(void)
 	make_entry();
 }
 
-/* As the driver has it: @users are whatever else it may be used by. */
+/* Like the driver: @users are all other uses of the node. */
 static void release_node(int strong_refs, int users)
 {
 	bool is_unused;
@@ -137,7 +137,7 @@ static void release_node(int strong_refs, int users)
 		free_memory(&node, sizeof(node));
 }
 
-/* As the patches have it, where the manager's reply is translated. */
+/* Like the patches, where the manager's reply is translated. */
 static bool send_handle(void)
 {
 	outer_lock(&manager);
@@ -187,13 +187,13 @@ static void take(void)
 	result = binder_cache_take(&client, &caller, &node, entry, removals, &answer);
 }
 
-/* BINDER_GET_NODE_INFO_FOR_REF, or the service asks to be told of its clients. */
+/* BINDER_GET_NODE_INFO_FOR_REF, or the service requests notifications about clients. */
 static void exclude(void)
 {
 	binder_cache_exclude(&binder, &node);
 }
 
-/* As the patches have it, where the manager lets the service go. */
+/* Like the patches, where the manager drops the service. */
 static void let_go(void)
 {
 	outer_lock(&manager);
@@ -204,7 +204,7 @@ static void let_go(void)
 	outer_unlock(&manager);
 }
 
-/* As the patches have it, where the service's process ends. */
+/* Like the patches, where the service's process exits. */
 static void die(void)
 {
 	spin_lock(&node.lock);

@@ -23,7 +23,7 @@ static struct {
 
 static int service_count;
 static pthread_mutex_t services_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Held while a handle may be on its way out; written to let one go. */
+/* Held for reading while a handle may be in a reply; for writing to drop one. */
 static pthread_rwlock_t handles_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct client manager;
 static bool cooperates;
@@ -72,7 +72,7 @@ static void set_service(struct client *c, const char *name, uint32_t handle)
 	services[i].handle = handle;
 	pthread_mutex_unlock(&services_lock);
 	forget(NULL, 0);
-	/* A manager may hold what it no longer gives out. */
+	/* A manager may keep handles that it no longer returns. */
 	if (before && !begins(name, "slow.") && !begins(name, "held.")) {
 		queue_u32(c, BC_RELEASE);
 		queue_u32(c, before);
@@ -112,12 +112,12 @@ static void answer_lookup(const char *name, uint32_t uid, struct parcel *reply, 
 	if (begins(name, "two."))
 		put_object(reply, BINDER_TYPE_HANDLE, handle);
 	put_u32(reply, 12);
-	/* so that the answer does not end where a word does */
+	/* so that the answer does not end at a word boundary */
 	if (begins(name, "ragged."))
 		put_u32(reply, 0);
 }
 
-/* A service with its metadata, or an object that makes connections to one. */
+/* A service with its metadata, or an accessor that makes connections to one. */
 static void answer_with_union(const char *name, struct parcel *reply, uint32_t *flags)
 {
 	uint32_t handle = handle_for(name);
@@ -126,17 +126,17 @@ static void answer_with_union(const char *name, struct parcel *reply, uint32_t *
 	if (!handle)
 		return;
 	*flags |= mark_of(name);
-	/* it is not null, which of the two it is */
+	/* not null, and which of the two it is */
 	put_u32(reply, 1);
 	put_u32(reply, is_accessor);
 	if (!is_accessor) {
-		/* not null either, and how long it is */
+		/* not null either, and its length */
 		put_u32(reply, 1);
 		put_u32(reply, 36);
 	}
 	put_object(reply, BINDER_TYPE_HANDLE, handle);
 	put_u32(reply, 12);
-	/* whether it is started when it is wanted */
+	/* whether it is lazy, that is started on demand */
 	if (!is_accessor)
 		put_u32(reply, begins(name, "starts."));
 }

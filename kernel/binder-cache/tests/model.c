@@ -18,7 +18,7 @@ static const u32 uids[] = { 0, 1000, 10001, 99001 };
 struct plain_entry {
 	bool used, was_hit;
 	u32 scope, uid, security_id, name, code;
-	/* the higher the later: among all, and among those of its user */
+	/* higher is later: among all entries, and among those of its user */
 	u64 object, hits, place, place_in_account, bytes;
 };
 
@@ -49,14 +49,14 @@ static u32 next(struct state *s, u32 below)
 	return s->at < s->end ? *s->at++ % below : 0;
 }
 
-/* Names of 1 to 45 bytes, some the start of others. */
+/* Names of 1 to 45 bytes, some a prefix of others. */
 static void make_question(struct state *s, u32 name, u32 code, u64 *key,
 			  struct bc_question *question)
 {
 	u8 *bytes = (u8 *)key;
 	u32 size = 1 + name * 4;
 
-	/* what lies behind the name must not matter */
+	/* bytes after the name must not matter */
 	memset(key, 0xa5 + name, 64);
 	memset(bytes, 'n', size);
 	*question = (struct bc_question){ .code = code, .size = size, .key = key };
@@ -130,7 +130,7 @@ static bool is_worse(const struct plain *p, const struct plain_entry *a,
 	return all ? a->place < b->place : a->place_in_account < b->place_in_account;
 }
 
-/* The worst one, of one user or all; of those that were hit the next, and they start again. */
+/* The entry to evict, of one user or all; hit entries get a second chance. */
 static struct plain_entry *plain_victim(struct plain *p, s64 uid)
 {
 	struct plain_entry *victim;
@@ -310,7 +310,7 @@ static void op_change(struct state *s)
 
 static void op_policy(struct state *s)
 {
-	/* too small for any, so that a few entries fill it, or out of the way */
+	/* too small for one entry, full after a few entries, or out of reach */
 	static const u32 limits[] = { 200, 1000, 1500, 2500, 65536, 65536 };
 	u32 capacity = 1 + next(s, 40);
 	enum bc_policy policy = next(s, 3);
@@ -350,7 +350,7 @@ void run_program(const u8 *program, size_t size, struct coverage *coverage)
 	s->core.user_limit = 65536;
 	s->plain.capacity = 16;
 	s->plain.limit = 65536;
-	/* half of the programs forget so seldom that the cache fills up */
+	/* half of the programs forget so rarely that the cache fills up */
 	is_calm = next(s, 2);
 	while (s->at < s->end) {
 		u32 op = next(s, 256);

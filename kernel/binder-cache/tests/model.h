@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A cache that is plainly right, run beside the core by a program of bytes;
+ * A simple, obviously correct cache that a program of bytes runs alongside the core;
  * the first difference aborts.
  */
 #ifndef _MODEL_H
@@ -12,7 +12,7 @@
 
 #include "../core.h"
 
-/* Tells, and aborts, in what is fuzzed. */
+/* Prints and aborts, in fuzzed code. */
 #define MUST(condition)								\
 	do {									\
 		if (!(condition)) {						\
@@ -21,13 +21,13 @@
 		}								\
 	} while (0)
 
-/* What the core may touch of an entry for @question, and charges for it. */
+/* The bytes of an entry for @question that the core may touch, and charges. */
 static inline size_t entry_bytes(const struct bc_question *question)
 {
 	return sizeof(struct bc_entry) + (question->size + 7) / 8 * 8;
 }
 
-/* How often each thing happened: a test that never evicts proves nothing. */
+/* Counts of each event: a test that never evicts proves nothing. */
 struct coverage {
 	u64 calls, hits, misses, kept, stale, over_limit, evictions, forgotten;
 };

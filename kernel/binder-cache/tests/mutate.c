@@ -4,7 +4,7 @@
  *
  *	mutate [-n INPUTS] [-t SECONDS] [-s SEED] [TARGET]...
  *
- * The input that breaks one is printed.
+ * The input that breaks a target is printed.
  */
 
 #include <linux/kernel.h>
@@ -20,11 +20,11 @@
 #define LENGTH_MAX	4096
 #define SEEDS_MAX	16
 
-/* What the sanitizers find ends as an abort does, so that the input is told. */
+/* Sanitizer reports end in an abort, so that the input is printed. */
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);
 
-/* What parsers break at. */
+/* Input that often breaks parsers. */
 static const char * const tokens[] = {
 	"0", "63", "64", "-1", "4294967295", "4294967296", "+1", ",", "=", " ", "\n",
 	"lookup=", "readonly=", "tail=", "reply=", "header=", "volatile=", "\xff\xff\xff\xff",
@@ -65,7 +65,7 @@ static u32 below(u32 limit)
 	return (state >> 32) % limit;
 }
 
-/* Replaces @count bytes at @at by @size of @bytes, as far as there is room. */
+/* Replaces @count bytes at @at by @size of @bytes, as far as they fit. */
 static void splice(size_t at, size_t count, const void *bytes, size_t size)
 {
 	static u8 rest[LENGTH_MAX];
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
 			is_wanted |= !strcmp(argv[name], targets[i].name);
 		if (!is_wanted)
 			continue;
-		/* each from the same state, whichever others run; xorshift must not start at 0 */
+		/* each target starts from the same state; xorshift must not start at 0 */
 		state = seed * 0x9e3779b97f4a7c15ull | 1;
 		fuzz(&targets[i], inputs, seconds);
 		fuzzed++;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lookups of several processes against a service that is replaced all the
- * time, whose process is killed and started again, while a process tries to
- * unload the driver.  Each service says its number; one that is below the last
- * number whose registration had returned before the lookup began is stale.
- * Then one that rewrites its question while the driver reads it.
+ * Lookups of several processes against a service that is replaced all the time, whose
+ * process is killed and started again, while a process tries to unload the driver.
+ * Each service answers with its number; a number below the last one whose
+ * registration had returned before the lookup began is stale.  Then a client that
+ * rewrites its question while the driver reads it.
  */
 
 #define _GNU_SOURCE
@@ -25,20 +25,20 @@
 
 /* Registrations before a service's process is killed. */
 #define LIFE	20
-/* Lookups that find a service before the next one replaces it, unless that takes long. */
+/* Lookups that find a service before it is replaced, unless that takes too long. */
 #define LOOKUPS	32
 #define LOOKUPS_US	20000
 
 struct shared {
 	uint64_t last_number;
 	uint64_t registered;
-	/* of the service's process: now, the last with a registration, the last at its end */
+	/* of the service's process: now, at the last registration, at its last end */
 	uint64_t life;
 	uint64_t begun;
 	uint64_t over_with;
 	/* that were answered */
 	uint64_t lookups;
-	/* that met a dead service, or none, around its death */
+	/* that found a dead service, or none, around its death */
 	uint64_t bereaved;
 	uint64_t stale;
 	uint64_t failed;
@@ -67,7 +67,7 @@ static void *serve_numbers(void *unused)
 	return unused;
 }
 
-/* However slow the kernel is, most of what races are lookups. */
+/* Most of the racing calls are lookups, however slow the kernel is. */
 static void wait_for_lookups(void)
 {
 	uint64_t until = __atomic_load_n(&shared->lookups, __ATOMIC_RELAXED) + LOOKUPS;
@@ -91,14 +91,14 @@ static void replace_for_a_life(void)
 	for (i = 0; i < LIFE && !shared->over; i++) {
 		uint64_t number = ++shared->last_number;
 
-		/* numbers are addresses to binder: far apart, never 0 */
+		/* binder uses numbers as addresses: far apart, never 0 */
 		if (add_service(&server, "racer", number << 4, CODE_ADD, 0) == FAILED)
 			_exit(1);
 		__atomic_store_n(&shared->registered, number, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&shared->begun, life, __ATOMIC_SEQ_CST);
 		wait_for_lookups();
 	}
-	/* a registration under way would be the manager's to end, at any time */
+	/* the manager could complete a registration in progress at any time */
 	shared->over_with = life;
 	for (;;)
 		pause();
@@ -110,7 +110,7 @@ static bool is_bereaved(void)
 	       __atomic_load_n(&shared->life, __ATOMIC_SEQ_CST);
 }
 
-/* The service's process is killed and started again, and the driver stays. */
+/* Kills and restarts the service's process in a loop; the driver stays loaded. */
 static void kill_for_ever(void)
 {
 	while (!shared->over) {
@@ -136,7 +136,7 @@ static void free_later(struct client *c)
 	c->reply.data.ptr.buffer = 0;
 }
 
-/* What the service says its number is; 0: it is dead. */
+/* The number that the service answers with; 0: it is dead. */
 static uint64_t ask(struct client *c, uint32_t handle)
 {
 	struct parcel p = { 0 };
@@ -150,8 +150,8 @@ static uint64_t ask(struct client *c, uint32_t handle)
 }
 
 /*
- * The number of the service that is found.  While a service is held its handle
- * is no other's, so only one that is new needs to be asked.
+ * The number of the found service.  While a service is held its handle is not
+ * reused, so only a new handle needs a call.
  */
 static uint64_t find(struct client *c, uint32_t *held, uint64_t *number)
 {
@@ -333,7 +333,7 @@ bool no_forged_answer(uint64_t rounds)
 	return !forged;
 }
 
-/* Spins for a while that differs from round to round, up to some microseconds. */
+/* Spins for up to some microseconds, which vary between rounds. */
 static void wait_a_little(uint64_t round)
 {
 	volatile uint32_t spins = (uint32_t)round * 0x9e3779b1u >> 20;
@@ -351,7 +351,7 @@ static void *count_references(void *unused)
 	put_header(&p);
 	put_string(&p, "lazy.one");
 	while (!__atomic_load_n(&shared->over, __ATOMIC_RELAXED)) {
-		/* which numbers the rounds of the other thread */
+		/* the other thread numbers the rounds */
 		if (__atomic_load_n(&shared->begun, __ATOMIC_ACQUIRE) == round) {
 			sched_yield();
 			continue;
@@ -365,8 +365,8 @@ static void *count_references(void *unused)
 }
 
 /*
- * One thread of the manager counts a service's references, as those of a lazy
- * one, while another says who it is.  Once both are done the cache has no answer.
+ * One thread of the manager counts a service's references, as for a lazy service,
+ * while another answers with it.  After both, the cache has no answer.
  */
 bool no_lazy_service_is_kept(uint64_t rounds)
 {
@@ -383,7 +383,7 @@ bool no_lazy_service_is_kept(uint64_t rounds)
 	pthread_create(&thread, NULL, count_references, NULL);
 	hits = stat_of("hits");
 	for (round = 1; round <= rounds; round++) {
-		/* numbers are addresses to binder: each round has a service of its own */
+		/* binder uses numbers as addresses: each round has its own service */
 		failed += add_service(&owner, "lazy.one", round << 4, CODE_ADD, 0) == FAILED;
 		__atomic_store_n(&shared->begun, round, __ATOMIC_RELEASE);
 		wait_a_little(round * round);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Processes that hold many references.  A new one gets the smallest descriptor
- * that is free: to find it may take long, need memory, or both.
+ * Processes that hold many references.  A new one gets the smallest free descriptor:
+ * finding it may take long, need memory, or both.
  */
 
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@
 #define FEW	16
 #define MANY	10000
 
-/* Names that two threads look up, and how often; the driver's map has 64 bits at first. */
+/* Names that two threads look up, and rounds; the driver's map has 64 bits at first. */
 #define NAMES	200
 #define ROUNDS	20
 
@@ -42,7 +42,7 @@ static void register_names(const void *unused, int ready)
 		pause();
 }
 
-/* Looks up every other name and holds what is found; the number that is not found. */
+/* Looks up every other name and holds the results; returns the number of failures. */
 static long hold_names(int fd, int first)
 {
 	struct client c = { .fd = fd };
@@ -70,7 +70,7 @@ static void *hold_odd_names(void *fd)
 
 /*
  * This client has no reference to the context manager: bit 0 of its map stays free
- * while all others are taken.
+ * while all others are in use.
  */
 void two_threads_fill_the_map_of_descriptors(void)
 {
@@ -91,7 +91,7 @@ void two_threads_fill_the_map_of_descriptors(void)
 		pthread_join(thread, &odd);
 		CHECK(!missing && !odd);
 	}
-	/* the stock path lets the map grow to 128 and to 256, for either thread */
+	/* the stock path grows the map to 128 and to 256, for either thread */
 	CHECK(stat_of("hits") - hits >= ROUNDS * (NAMES - 4));
 	end(owner);
 }
@@ -99,7 +99,7 @@ void two_threads_fill_the_map_of_descriptors(void)
 static void answer_binders(struct client *c, const struct binder_transaction_data *t)
 {
 	static uint64_t last = 0x1000000;
-	/* it goes out with the next exchange */
+	/* it is sent with the next exchange */
 	static struct parcel reply;
 	int i;
 
@@ -118,7 +118,7 @@ static void serve_binders(const void *unused, int ready)
 	serve(&server, answer_binders);
 }
 
-/* @c holds @count references more, each of a new binder. */
+/* Makes @c hold @count more references, each to a new binder. */
 static void hold(struct client *c, int count)
 {
 	struct parcel nothing = { 0 };
@@ -158,7 +158,7 @@ static void tell_costs(const char *whose)
 	CHECK(costs.p99 <= 6000);
 }
 
-/* Which of the two processes looks up now. */
+/* The process that looks up now. */
 enum turn { NOBODY, WITH_FEW, WITH_MANY, TURNS };
 
 static volatile enum turn *turn;
@@ -196,7 +196,7 @@ static int by_time(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* What lookups of one process take while another process does the same on the other CPU. */
+/* Duration of one process's lookups while another one looks up on the other CPU. */
 static void tell_times(void)
 {
 	static const enum turn turns[] = { WITH_FEW, WITH_MANY };

@@ -18,7 +18,7 @@ static bool over[2];
 static struct lock *held[2][LOCKS];
 static int held_count[2];
 static int running, waits, starts;
-/* Accesses until the other thread goes on, and what that one may do then. */
+/* Accesses until the other thread continues, and its quota then. */
 static long left, next_left, accesses, slice[2];
 static bool is_exploring;
 static const char *freed, *freed_end;
@@ -42,7 +42,7 @@ static void let_other_go_on(void)
 	swapcontext(&context[own], &context[running]);
 }
 
-/* The other thread may go on here. */
+/* The other thread may continue here. */
 static void pass(void)
 {
 	if (!is_exploring)
@@ -127,7 +127,7 @@ static void run_body(void)
 	let_other_go_on();
 }
 
-/* The accesses that both have made. */
+/* The number of accesses that each thread has made. */
 static long run(int first, long of_first, long of_second, void (*prepare)(void))
 {
 	int i;
@@ -179,7 +179,7 @@ long explore(void (*prepare)(void), void (*first)(void), void (*second)(void),
 	return orders;
 }
 
-/* What the compiler calls. */
+/* The functions that the compiler's instrumentation calls. */
 
 void __tsan_init(void) { }
 void __tsan_func_entry(void *pc) { }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two threads of tested code, one of which runs at a time.  The code is compiled
- * with -fsanitize=thread, whose calls before each access to memory come here
- * instead of to a library: there the other thread may go on.
+ * Two threads of tested code, only one of which runs at a time.  The code is
+ * compiled with -fsanitize=thread, whose calls before each memory access are
+ * implemented here instead of by a library: the other thread may continue there.
  */
 #ifndef _SCHEDULE_H
 #define _SCHEDULE_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What has a place in the order in which locks are taken; the outermost is 1. */
+/* Rank in the lock order; the outermost is 1. */
 struct lock {
 	int rank;
 	bool held;
@@ -23,13 +23,13 @@ void drop_lock(struct lock *lock);
 /* Ends the program if the running thread holds a lock of @rank or above. */
 void must_not_hold(int rank, const char *what);
 
-/* Ends the program if a thread accesses it before both are over. */
+/* Ends the program if a thread accesses this memory before both have ended. */
 void free_memory(const void *at, size_t size);
 
 /*
- * Runs two threads from @prepare's state in every order with at most two switches
- * that neither of them waits for, each time to the end, and asks @check then.
- * The number of orders; @check ends the program.
+ * Runs two threads from @prepare's state to the end, in every order with at most two
+ * voluntary switches, and calls @check after each.  Returns the number of orders;
+ * @check ends the program on a fault.
  */
 long explore(void (*prepare)(void), void (*first)(void), void (*second)(void),
 	     void (*check)(void));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lookups under an enforcing SELinux policy, policy.conf.  What clients see
- * is printed, so that two drivers can be compared; what the cache counts is
- * checked here.
+ * Lookups under an enforcing SELinux policy, policy.conf.  The results of clients are
+ * printed, so that two drivers can be compared; the cache's counters are checked
+ * here.
  */
 
 #define _GNU_SOURCE
@@ -51,7 +51,7 @@ static void set_boolean(const char *name, const char *value)
 	write_file(SELINUX "commit_pending_bools", "1", 1);
 }
 
-/* What this process does from now on, and opens, it does as @type. */
+/* From now on this process acts, and opens files, as @type. */
 static void become(const char *type)
 {
 	char context[64];
@@ -72,7 +72,7 @@ static const char *error_of(struct client *c)
 	return text;
 }
 
-/* Three lookups, and a call to what is found. */
+/* Three lookups, and a call to the service that was found. */
 static void look(struct client *c, const char *step)
 {
 	int round;
@@ -119,7 +119,7 @@ static void as(const char *type, const char *step)
 	waitpid(pid, NULL, 0);
 }
 
-/* With a cache: until the client is answered from it. */
+/* With a cache: repeats until the client is answered from it. */
 static void warm(void)
 {
 	int wait_ms;
@@ -153,7 +153,7 @@ static void be_service(const void *type, int ready)
 	serve(&c, answer_nothing);
 }
 
-/* A right is revoked and granted again while the answer is known. */
+/* A right is revoked and granted again while the answer is cached. */
 static void toggle(const char *boolean)
 {
 	char step[64];
@@ -167,7 +167,7 @@ static void toggle(const char *boolean)
 	look(&client, step);
 }
 
-/* An answer that everyone may have meets those who may not. */
+/* An answer for everyone is cached, and callers without the right ask. */
 static void refuse_strangers(void)
 {
 	long refused, hits;
@@ -180,7 +180,7 @@ static void refuse_strangers(void)
 	if (!has_cache())
 		return;
 	CHECK(stat_of("hits") == hits);
-	/* transparent: no other caller is given what the client was */
+	/* transparent: no other caller gets the client's answer */
 	CHECK(stat_of("refused_lsm") - refused == (cooperative ? 6 : 0));
 	CHECK(hits_while(FOUND, "plain", 1) == 1);
 }
@@ -200,7 +200,7 @@ static void change_rights(void)
 	as("stranger_t", "stranger, permissive");
 	write_file(SELINUX "enforce", "1", 1);
 	as("stranger_t", "stranger, enforcing again");
-	/* hooks see who opened the device, and that another process uses it */
+	/* hooks see the process that opened the device, and that another one uses it */
 	warm();
 	become("stranger_t");
 	look(&client, "client turned stranger");

@@ -12,7 +12,7 @@
 #include "model.h"
 #include "targets.h"
 
-/* Input that is taken from its start; behind its end are zeros. */
+/* Input is consumed from its start; after its end it reads as zeros. */
 struct input {
 	const u8 *at, *end;
 };
@@ -32,7 +32,7 @@ static void take_bytes(struct input *in, void *bytes, size_t size)
 	in->at += taken;
 }
 
-/* Exactly as large as what it holds, so that a byte read beyond it is noticed. */
+/* Exactly as large as its content, so that a read beyond the end is noticed. */
 static u8 *copy_of(const u8 *bytes, size_t size)
 {
 	u8 *copy = malloc(size + !size);
@@ -78,7 +78,7 @@ static bool plain_is_string16(const u8 *bytes, size_t size)
 	if (length > 127)
 		return false;
 	end = 4 + 2 * length;
-	/* the zero, and padding to four bytes, and that is all */
+	/* the terminator, and padding to four bytes, and nothing else */
 	if (size < end + 2 || size % 4 || size - end > 4)
 		return false;
 	while (end < size)
@@ -126,7 +126,7 @@ static void feed_recognise(const u8 *bytes, size_t size)
 	size = in.end - in.at;
 	if (size > BINDER_CACHE_REQUEST_MAX)
 		size = BINDER_CACHE_REQUEST_MAX;
-	/* what lies around it in the driver's room must not matter */
+	/* bytes around it in the driver's buffer must not matter */
 	memset(room, 0xa5, sizeof(room));
 	aligned = (u8 *)room + (-prefix & 7);
 	memcpy(aligned, request, size);
@@ -135,7 +135,7 @@ static void feed_recognise(const u8 *bytes, size_t size)
 		expected = request[format.volatile_size + i] == format.header[i];
 	expected = expected && plain_is_string16(request + prefix, size - prefix);
 	MUST(binder_cache_recognise(&format, prefix, room, aligned, size) == expected);
-	/* the format may be another by now */
+	/* the format may have changed meanwhile */
 	MUST(!binder_cache_recognise(&format, prefix + 1, room, aligned, size));
 }
 
@@ -244,7 +244,7 @@ static void feed_read_answer(const u8 *bytes, size_t size)
 	size = take(&in, BC_ANSWER_MAX + 2);
 	take_bytes(&in, &offset, take(&in, 8) ? 1 : 8);
 	take_bytes(&in, data, size);
-	/* as the driver leaves it: the offset in the next word, and in between what was there */
+	/* like the driver: the offset in the next word, and stale bytes in between */
 	memset(&answer, 0xa5, sizeof(answer));
 	if (size <= BC_ANSWER_MAX) {
 		memcpy(answer.data, data, size);
@@ -279,7 +279,7 @@ static void put_reply(struct seed *seed, bool is_union, u32 tail)
 	put(seed, "\0\0\0\0", tail - sizeof(twelve));
 }
 
-/* Android 11's and 16's forms; then the sizes as the target takes them. */
+/* Android 11's and 16's forms; then the sizes as the target expects them. */
 static void put_forms(struct seed *seed)
 {
 	static const u32 words[] = { 0, 1, 0, 1, 36 };
@@ -370,7 +370,7 @@ static int parse(const char *text, size_t size, struct binder_cache_format *form
 	return result;
 }
 
-/* What is taken is within its bounds, and its own printed form is taken as the same. */
+/* An accepted profile is within its bounds, and its printed form parses to the same. */
 static void feed_profile(const u8 *bytes, size_t size)
 {
 	struct binder_cache_format format, again;
@@ -380,7 +380,7 @@ static void feed_profile(const u8 *bytes, size_t size)
 	if (parse((const char *)bytes, size, &format))
 		return;
 	MUST(is_sound(&format));
-	/* into the room that the driver has for it, and to its end */
+	/* into the driver's buffer, up to its end */
 	binder_cache_align(&format);
 	length = binder_cache_print_profile(&format, page);
 	MUST(length && length < PAGE_SIZE && page[length - 1] == '\n');
@@ -426,7 +426,7 @@ static bool seed_core(u32 number, struct seed *seed)
 	u32 i;
 
 	put_byte(seed, number);
-	/* ask, learn, find; mutants do the rest */
+	/* ask, learn, find; mutants cover the rest */
 	for (i = 0; i < 12; i++) {
 		put(seed, (u8[]){ 0, i, i, number, i, i }, 6);
 		put(seed, (u8[]){ 60, i, number, i }, 4);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What is fuzzed: each part of the driver's cache that reads bytes of others, as
- * a function of bytes.  A target may refuse any input; what it says must be
- * what a plain reading of README.md says, or it aborts.
+ * The fuzz targets: each parser of untrusted bytes in the driver's cache, as a
+ * function of bytes.  A target may refuse any input; a result must match a
+ * simple implementation of README.md, or the target aborts.
  */
 #ifndef _TARGETS_H
 #define _TARGETS_H

@@ -58,7 +58,7 @@ void put_object(struct parcel *p, uint32_t type, uint64_t binder_or_handle)
 {
 	struct flat_binder_object fbo = { .hdr.type = type, .flags = 0x17f };
 
-	/* the handle, or descriptor, lies where the binder does */
+	/* the handle, or descriptor, is in the same place as the binder */
 	fbo.binder = binder_or_handle;
 	if (type == BINDER_TYPE_BINDER)
 		fbo.cookie = binder_or_handle;
@@ -118,7 +118,7 @@ int exchange(struct client *c, size_t room)
 	return result < 0 ? -errno : (int)bwr.read_consumed;
 }
 
-/* Answers binder's question about a node of ours, if @command is one. */
+/* Answers binder's query about a node of ours, if @command is one. */
 static void take_reference(struct client *c, uint32_t command, const uint8_t *at)
 {
 	if (command != BR_INCREFS && command != BR_ACQUIRE)
@@ -269,7 +269,7 @@ enum found add_service(struct client *c, const char *name, uint64_t binder, uint
 	put_object(&p, BINDER_TYPE_BINDER, binder);
 	found = call(c, 0, code, flags, &p);
 	free_reply(c);
-	/* what take() has answered about the node */
+	/* sends take()'s answers about the node */
 	exchange(c, 0);
 	return found;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Binder by hand, for the tests that run in a guest: one process or thread
- * with a descriptor, parcels, lookups, and a context manager that does what
- * the names it is asked for say.
+ * A minimal binder client for the tests that run in a guest: one process or thread
+ * with a descriptor, parcels, lookups, and a context manager whose behaviour
+ * depends on the requested names.
  */
 #ifndef _WIRE_H
 #define _WIRE_H
@@ -17,15 +17,15 @@ enum code {
 	CODE_CHECK = 2,
 	CODE_ADD = 3,
 	CODE_LIST = 4,
-	/* replaces a service after a while, when the manager likes */
+	/* replaces a service after a delay that the manager chooses */
 	CODE_ADD_LATER = 5,
-	/* asks for the strong references of a service, as for a lazy one */
+	/* requests the strong references of a service, as for a lazy one */
 	CODE_COUNT = 6,
-	/* a service asks to be told about its clients */
+	/* a service requests notifications about its clients */
 	CODE_CLIENTS = 7,
-	/* forgets one name: BINDER_CACHE_FLUSH */
+	/* removes one name: BINDER_CACHE_FLUSH */
 	CODE_FLUSH = 8,
-	/* as CODE_CHECK; the answer is Android 16's union `Service` */
+	/* like CODE_CHECK; the answer is Android 16's union `Service` */
 	CODE_CHECK_UNION = 9,
 };
 
@@ -69,10 +69,10 @@ void queue_transaction(struct client *c, uint32_t command, uint32_t handle, uint
 		       uint32_t flags, const struct parcel *p);
 void queue_free(struct client *c, uint64_t buffer);
 
-/* Writes what is queued and reads at most @room bytes; bytes read or -errno. */
+/* Writes the queued commands and reads at most @room bytes; bytes read or -errno. */
 int exchange(struct client *c, size_t room);
 
-/* Answers binder's questions about nodes, keeps the reply; true: it came. */
+/* Answers binder's queries about nodes, keeps the reply; true: a reply arrived. */
 bool take(struct client *c, int size);
 
 /* A call and its answer, whose buffer stays in @c->reply. */
@@ -93,17 +93,17 @@ enum found add_service(struct client *c, const char *name, uint64_t binder, uint
 
 typedef void answer_fn(struct client *c, const struct binder_transaction_data *t);
 
-/* Has calls answered by @answer on this thread, a looper by then; never returns. */
+/* Serves calls with @answer on this thread, as a looper; never returns. */
 void serve(struct client *c, answer_fn *answer);
 
-/* Frees what a call brought; its answer goes out with the next exchange. */
+/* Frees a call's buffer; the answer is sent with the next exchange. */
 void reply_to(struct client *c, const struct binder_transaction_data *t, uint32_t flags,
 	      const struct parcel *reply);
 
-/* Says why @what failed, and ends the process. */
+/* Prints why @what failed, and ends the process. */
 void die(const char *what);
 
-/* Tells who waits at the other end of the pipe @ready. */
+/* Notifies the process at the other end of the pipe @ready. */
 void say_ready(int ready);
 
 /* Serves as the context manager of @device; never returns. */

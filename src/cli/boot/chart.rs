@@ -12,13 +12,13 @@ use brisk_chart::{Boot, html, json, perfetto, png, svg};
 /// Arguments of `brisk boot chart`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads Android's /data/bootchart, bootchart 0.8 and bootchart2, as .tgz, as .tar or as a folder. Standard
-error and the chart list what of a recording cannot be used.
+Reads Android's /data/bootchart, bootchart 0.8 and bootchart2, as .tgz, as .tar or as a folder. Parts of a
+recording that cannot be used are listed on standard error and in the chart.
 
 The extension of the output decides the format:
-  .svg      a picture for documents
-  .png      the same in pixels
-  .html     one file to zoom, hover, search and fold in, without network access
+  .svg      a vector image
+  .png      a raster image
+  .html     one interactive page: zoom, hover, search, fold; no network access
   .json     the whole recording and its diagnosis, for programs
   .pftrace  a Perfetto trace, for ui.perfetto.dev and trace_processor
 
@@ -32,7 +32,7 @@ pub struct Arguments {
     /// Write the chart to FILE, in the format of its extension
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Print one JSON object about what was drawn
+    /// Print a summary of the chart as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -91,10 +91,10 @@ impl Format {
     }
 }
 
-/// Draws.
+/// Draws the chart and writes it.
 ///
 /// # Errors
-/// When the recording cannot be read, or the output not be drawn or written, or its name says nothing that can be drawn.
+/// When the recording cannot be read, the extension is unsupported, or the chart cannot be drawn or written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let format = Format::of(&arguments.output)?;
     let boot = super::open(&arguments.recording)?;

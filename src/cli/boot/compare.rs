@@ -15,9 +15,9 @@ use brisk_experiment::statistics;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
-/// Processes that are named.
+/// How many processes are listed.
 const PROCESSES: usize = 12;
-/// With fewer boots a side an interval is too wide to tell much.
+/// With fewer boots a side the interval is too wide to be useful.
 const ENOUGH_BOOTS: usize = 5;
 
 /// Arguments of `brisk boot compare`.
@@ -72,7 +72,7 @@ struct Line {
     before: f64,
     after: f64,
     difference: f64,
-    /// `null` without two boots a side.
+    /// `null` with fewer than two boots on a side.
     ci: Option<[f64; 2]>,
 }
 
@@ -102,13 +102,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The figures of one recording, or of each in a folder.
+/// The figures of one recording, or of each recording in a folder.
 fn figures(path: &Path) -> anyhow::Result<Vec<Figures>> {
     let recordings = recordings(path)?;
     recordings.iter().map(|path| super::open(path).map(|boot| compare::figures(&boot))).collect()
 }
 
-/// `path` itself, unless it is a folder that is no recording: then every archive and folder of logs in it, by name.
+/// `path` itself when it is a recording, otherwise every archive and folder of logs in it, sorted by name.
 fn recordings(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let is_recording = |folder: &Path| {
         ["proc_stat.log", "proc_ps.log", "taskstats.log"].iter().any(|name| folder.join(name).is_file())
@@ -145,7 +145,7 @@ impl Line {
             before: compare::mean(&change.before),
             after: compare::mean(&change.after),
             difference: change.difference(),
-            // There is no negative nought.
+            // Adding 0.0 turns -0.0 into 0.0.
             ci: ci.iter().all(|end| end.is_finite()).then_some(ci.map(|end| end + 0.0)),
         }
     }
@@ -176,11 +176,11 @@ fn text(report: &Report<'_>) -> String {
         row(&mut text, process, unit, line);
     }
     if report.processes.is_empty() {
-        text.push_str("no process took more or less\n");
+        text.push_str("no process's CPU time differs\n");
     }
     let fewest = before.min(after);
     if fewest < ENOUGH_BOOTS {
-        let why = if fewest < 2 { "one boot a side gives no interval" } else { "so few boots make wide intervals" };
+        let why = if fewest < 2 { "one boot a side gives no interval" } else { "few boots give wide intervals" };
         let _ = writeln!(text, "\n{FAINT}{why}: record {ENOUGH_BOOTS} or more of each{FAINT:#}");
     }
     text

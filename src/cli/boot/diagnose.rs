@@ -1,4 +1,4 @@
-//! `brisk boot diagnose`: the phases of a recorded boot, and what could be won, by seconds.
+//! `brisk boot diagnose`: the phases of a recorded boot and the possible gains, in seconds.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ Every gain is an upper bound: the time saved if all of a phase's work were paral
 device's CPUs and for 2, 4 and 8), every read were cached, nothing had to wait, the first named process
 did nothing, or every CPU ran at its highest frequency. Gains of one phase do not add up.
 
-Exit code 0 when the recording holds samples of the CPUs, 1 when it does not.
+Exit code 0 when the recording holds CPU samples, 1 when it does not.
 
 Examples:
   brisk boot diagnose bootchart.tgz
@@ -32,7 +32,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Judges and prints.
+/// Diagnoses the recording and prints the result.
 ///
 /// # Errors
 /// When the recording cannot be read.
@@ -56,7 +56,7 @@ fn text(boot: &Boot, diagnosis: &Diagnosis) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{BOLD}{}{BOLD:#}\n{}", summary::title(boot), summary::facts(boot, diagnosis).join(", "));
     if diagnosis.phases.is_empty() {
-        text.push_str("\nThe recording holds no samples of the CPUs: there is nothing to judge.\n");
+        text.push_str("\nThe recording holds no CPU samples, so no phase can be diagnosed.\n");
         return text;
     }
     let _ = writeln!(
@@ -81,7 +81,7 @@ fn text(boot: &Boot, diagnosis: &Diagnosis) -> String {
             None => writeln!(text),
         };
     }
-    let _ = writeln!(text, "\n{BOLD}What could be won, at most{BOLD:#}");
+    let _ = writeln!(text, "\n{BOLD}Possible gains (upper bounds){BOLD:#}");
     for finding in &diagnosis.findings {
         describe(&mut text, boot, finding);
     }
@@ -100,7 +100,7 @@ fn describe(text: &mut String, boot: &Boot, finding: &Finding) {
         let _ = writeln!(text, "           {FAINT}Amdahl's bound: {}{FAINT:#}", summary::bounds(finding));
     }
     if !finding.who.is_empty() {
-        let _ = writeln!(text, "           {FAINT}who: {}{FAINT:#}", summary::who(boot, finding));
+        let _ = writeln!(text, "           {FAINT}processes: {}{FAINT:#}", summary::who(boot, finding));
     }
 }
 

@@ -1,4 +1,4 @@
-//! `brisk boot hold`: every governor at performance until the boot has completed.
+//! `brisk boot hold`: sets every governor to performance until the boot has completed.
 
 use std::process::ExitCode;
 
@@ -14,13 +14,13 @@ use brisk_sys::Root;
 #[command(after_help = "\
 Each cpufreq policy's governor and tunables are journalled before performance is set. They are restored
 when the boot has completed, at the time-out, or by the guardian when this command dies. A governor that
-another process chooses meanwhile stays. `brisk boot record --help` says how to start it, and when a
-boot has completed.
+another process sets meanwhile stays. `brisk boot record --help` explains how to start this command, and
+when a boot counts as completed.
 
-With cpufreq.default_governor=performance on the kernel's command line (Linux 5.9), a boot is fast before
-any program runs; --then names the governor to set afterwards.
+With cpufreq.default_governor=performance on the kernel's command line (Linux 5.9), the boot runs at full
+speed before any program starts; --then names the governor to set afterwards.
 
-Exit code 0 when everything held was restored or nothing had to be held, 2 after an error.
+Exit code 0 when all governors were restored or none had to be held, 2 after an error.
 
 Examples:
   brisk boot hold
@@ -31,7 +31,7 @@ pub struct Arguments {
     until: UntilArguments,
 }
 
-/// Holds, and restores.
+/// Holds the governors, then restores them.
 ///
 /// # Errors
 /// When the journal cannot be used.

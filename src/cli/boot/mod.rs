@@ -1,5 +1,4 @@
-//! `brisk boot`: record a boot, see it, be told what would shorten it and what has changed, boot at full speed, and plan what
-//! can be preloaded in parallel.
+//! `brisk boot`: record, chart, diagnose and compare boots, boot at full speed, and plan parallel preloading.
 
 #[cfg(feature = "chart")]
 mod chart;
@@ -68,7 +67,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Reads a recording and says on standard error what had to be left out.
+/// Reads a recording and reports omissions on standard error.
 #[cfg(feature = "chart")]
 fn open(path: &Path) -> anyhow::Result<Boot> {
     let boot = read::read(path)?;

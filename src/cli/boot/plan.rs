@@ -1,5 +1,5 @@
-//! `brisk boot plan`: a preload plan for Android's zygote, made by the planner of `android/preload`, which is a Java program
-//! because it reads class files.
+//! `brisk boot plan`: makes a preload plan for Android's zygote. The planner in `android/preload` is a Java program, because
+//! it reads class files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
-/// Where the planner lies below the repository, and below a prefix that it is installed in.
+/// The planner's path below the repository, and below an installation prefix.
 const PLANNER_PLACES: [&str; 2] =
     ["android/preload/tools/target/planner/brisk-planner.jar", "share/brisk/planner/brisk-planner.jar"];
 
 /// Arguments of `brisk boot plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads the classes of JARS (as BOOTCLASSPATH is written), finds which of LIST may initialise which, virtual
-calls included, and writes a plan by which several threads can initialise them without waiting for each
-other. The plan holds for these jars and this list; with others the preloader falls back to the
-platform's way. android/preload/README.md explains how to gather costs and observations, and the format.
+Reads the classes of JARS (in BOOTCLASSPATH's syntax), finds which classes of LIST may initialise which,
+virtual calls included, and writes a plan by which several threads can initialise them without waiting
+for each other. The plan is valid only for these jars and this list; with others the preloader uses the
+platform's order. android/preload/README.md explains the format, and how to gather costs and observations.
 
 Exit code 0 when two threads save 5 % or more, 1 when they do not, 2 on an error.
 
@@ -46,13 +46,13 @@ pub struct Arguments {
     /// The method that preloads resources, as package.Class.method(descriptor)
     #[arg(long, value_name = "METHOD")]
     resources: Option<String>,
-    /// Prefixes of classes that are initialised before any preloading, separated by commas [default: java.]
+    /// Treat classes with these prefixes, separated by commas, as initialised before [default: java.]
     #[arg(long, value_name = "PREFIXES")]
     ambient: Option<String>,
     /// Assume this speed-up of two threads [default: 1.9]
     #[arg(long, value_name = "NUMBER")]
     speedup: Option<String>,
-    /// The planner [default: beside this program, or in the repository that it was built in]
+    /// Use this planner [default: installed with this program, or in the repository that it was built in]
     #[arg(long, value_name = "FILE")]
     planner: Option<PathBuf>,
     /// Print one JSON object
@@ -60,7 +60,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the planner and passes its answer on.
+/// Runs the planner; its exit code becomes this command's.
 ///
 /// # Errors
 /// When there is no planner or no Java, or the planner was killed.
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let planner = match &arguments.planner {
         Some(planner) if planner.is_file() => planner.clone(),
         Some(planner) => bail!("there is no planner {}", planner.display()),
-        None => find_planner(&std::env::current_exe().context("cannot tell where this program is")?)?,
+        None => find_planner(&std::env::current_exe().context("cannot find this program's own file")?)?,
     };
     let java = java(std::env::var_os("JAVA_HOME"));
     let mut command = Command::new(&java);
@@ -78,12 +78,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })?;
     match status.code() {
         Some(code @ 0..=2) => Ok(ExitCode::from(code.unsigned_abs() as u8)),
-        Some(code) => bail!("the planner ended with {code}: is {} a Java 17 or newer?", java.display()),
+        Some(code) => bail!("the planner exited with {code}: is {} a Java 17 or newer?", java.display()),
         None => bail!("the planner was killed ({status})"),
     }
 }
 
-/// The planner's own command line.
+/// The planner's arguments.
 fn words(arguments: &Arguments) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["plan".into(), arguments.jars.clone().into(), arguments.list.clone().into()];
     let mut option = |name: &str, value: Option<OsString>| {
@@ -102,7 +102,7 @@ fn words(arguments: &Arguments) -> Vec<OsString> {
     words
 }
 
-/// The planner in a folder above `program`: of a prefix, or of the repository.
+/// Finds the planner in a folder above `program`: an installation prefix, or the repository.
 fn find_planner(program: &Path) -> anyhow::Result<PathBuf> {
     let mut places = program.ancestors().skip(1).flat_map(|folder| PLANNER_PLACES.map(|place| folder.join(place)));
     places.find(|place| place.is_file()).with_context(|| {
@@ -113,7 +113,7 @@ fn find_planner(program: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// The `java` of `JAVA_HOME`, or the one that is found in `PATH`.
+/// The `java` of `JAVA_HOME`, or the one in `PATH`.
 fn java(home: Option<OsString>) -> PathBuf {
     match home {
         Some(home) if !home.is_empty() => Path::new(&home).join("bin/java"),
@@ -137,7 +137,7 @@ mod tests {
 
     // Verifies PRELOAD-2.
     #[test]
-    fn the_planner_gets_what_was_said() {
+    fn the_planner_gets_the_given_options() {
         let said = words(&parse(&["plan", "a.jar:b.jar", "list", "--output", "p"]));
         assert_eq!(said, ["plan", "a.jar:b.jar", "list", "--output", "p"]);
         let line =
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn java_home_comes_first() {
+    fn java_home_takes_precedence_over_path() {
         assert_eq!(java(Some("/opt/java".into())), Path::new("/opt/java/bin/java"));
         assert_eq!(java(Some("".into())), Path::new("java"));
         assert_eq!(java(None), Path::new("java"));

@@ -1,4 +1,4 @@
-//! `brisk boot record`: what a boot does, from its first process to its completion.
+//! `brisk boot record`: records a boot from the first process to completion.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,42 +23,42 @@ There are three ways to start it:
   by systemd, after systemctl enable brisk-boot-record
   by Android's init, with androidboot.brisk=record on the kernel's command line
 
-It ends when the boot has completed: sys.boot_completed on Android, when systemd has no start jobs left,
-when /run/brisk-boot-completed exists, or at the time-out; --until replaces these. SIGTERM ends it at
-once. The recording stays in memory until then, and is written to the first place that accepts it.
+It ends when the boot has completed: when sys.boot_completed is set (Android), when systemd has no start
+jobs left, when /run/brisk-boot-completed exists, or at the time-out; --until replaces these. SIGTERM
+ends it at once. The samples stay in memory until then, and are written to the first writable place.
 
 `brisk boot chart`, `diagnose` and `compare` read the recording; so do bootchart's own tools.
 
-Exit code 0 when a recording was written, 2 when not.
+Exit code 0 when a recording was written, 2 when it was not.
 
 Examples:
   brisk boot record --output /data/boot.tgz
   brisk boot record --until process:launcher --performance
   brisk boot record --timeout-s 10          ten seconds of a running system")]
 pub struct Arguments {
-    /// Write the recording to FILE; the first of several that can be written
+    /// Write the recording to FILE; with several, to the first that is writable
     #[arg(long, short, value_name = "FILE")]
     output: Vec<PathBuf>,
-    /// Take so many samples a second
+    /// Take this many samples a second
     #[arg(long, value_name = "HZ", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=50))]
     rate: u32,
-    /// Use at most so much memory for samples
+    /// Limit the memory for samples
     #[arg(long, value_name = "KIB", default_value_t = 16 * 1024, value_parser = clap::value_parser!(u32).range(64..=1024 * 1024))]
     memory_kib: u32,
-    /// Wait so long for a place that can be written
+    /// Wait this long for a writable place
     #[arg(long, value_name = "S", default_value_t = 60)]
     patience_s: u32,
-    /// Hold the governors at performance meanwhile, as `brisk boot hold` does
+    /// Also hold the governors at performance, like `brisk boot hold`
     #[arg(long)]
     performance: bool,
     #[command(flatten)]
     until: UntilArguments,
 }
 
-/// Records.
+/// Records the boot.
 ///
 /// # Errors
-/// When nothing can be recorded, or no place takes the recording.
+/// When nothing can be recorded, or no place is writable.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(Level::WARN);
     let places = arguments.output.clone();

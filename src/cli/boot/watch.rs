@@ -1,4 +1,4 @@
-//! What `brisk boot record` and `brisk boot hold` have in common.
+//! Arguments and report that `brisk boot record` and `brisk boot hold` share.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,29 +14,29 @@ use brisk_sys::Root;
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
 
-/// When it is over.
+/// When the command ends.
 #[derive(Debug, clap::Args)]
 pub struct UntilArguments {
-    /// End at this sign, the first of several: systemd, file:/PATH, process:NAME or
+    /// End at this sign, or at the first of several: systemd, file:/PATH, process:NAME or
     /// property:NAME=VALUE
     #[arg(long, value_name = "SIGN")]
     until: Vec<Sign>,
-    /// End after so many seconds in any case
+    /// End after this many seconds at the latest
     #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600))]
     timeout_s: u32,
-    /// Set this governor for policies that boot under performance
+    /// Set this governor for policies that boot with performance
     #[arg(long, value_name = "GOVERNOR")]
     pub then: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Be the child of the first process
+    /// Run as the child of the first process
     #[arg(long, hide = true)]
     first_process: bool,
 }
 
 impl UntilArguments {
-    /// With nothing to record and nothing to hold.
+    /// Options that record nothing and hold nothing.
     pub fn options(&self, root: &Root) -> HoldOptions {
         HoldOptions {
             root: root.clone(),
@@ -56,7 +56,7 @@ struct Answer<'a> {
     report: &'a Report,
 }
 
-/// Prints the result: 2 when nothing could be recorded or held because of a fault, otherwise 0.
+/// Prints the result. The exit code is 2 when a fault prevented both recording and holding, otherwise 0.
 ///
 /// # Errors
 /// When standard output cannot be written.
@@ -73,22 +73,22 @@ fn text(report: &Report) -> String {
     let mut text = String::new();
     let length_s = report.ended_ms.saturating_sub(report.began_ms) as f64 / 1000.0;
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{length_s:.1} s watched, until {}", report.ended);
+    let _ = writeln!(text, "ran for {length_s:.1} s, until {}", report.ended);
     if let Some(recorded) = &report.recording {
         let _ = writeln!(
             text,
-            "{}: {} KiB, {} samples; the recorder took {:.1} % of a CPU",
+            "{}: {} KiB, {} samples; the recorder used {:.1} % of a CPU",
             recorded.file.display(),
             recorded.bytes.div_ceil(1024),
             recorded.samples,
             report.cpu_ms / length_s.max(0.001) / 10.0
         );
         if recorded.dropped > 0 {
-            let _ = writeln!(text, "{} samples had no room: give it more with --memory-kib", recorded.dropped);
+            let _ = writeln!(text, "{} samples were dropped: raise --memory-kib", recorded.dropped);
         }
     }
     match &report.handed_back {
-        Some(held) if held.is_empty() => text.push_str("nothing to do: no governor had to be held\n"),
+        Some(held) if held.is_empty() => text.push_str("no governor had to be changed\n"),
         Some(held) => text.push_str(&format!("restored: {}\n", held.join(", "))),
         None => {}
     }

@@ -1,4 +1,4 @@
-//! What a person asks of brisk, and decides for it.
+//! Commands by which the user queries and configures brisk.
 
 pub mod foreground;
 pub mod restore;

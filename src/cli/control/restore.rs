@@ -1,4 +1,4 @@
-//! `brisk restore`: undo what a daemon or an experiment that died has left changed.
+//! `brisk restore`: reverts the changes of a daemon or an experiment that died.
 
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
@@ -17,12 +17,12 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk restore`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code 0 when nothing of brisk's is left changed, 1 when something could not be restored, 2 when a
+Exit code 0 when all of brisk's changes are reverted, 1 when something could not be restored, 2 when a
 journal cannot be used, for instance because its daemon or experiment is running.
 
 Examples:
-  brisk restore                   after brisk was killed with its guardian
-  brisk restore --journal memory  what `brisk memory apply --keep` has set
+  brisk restore                   after brisk and its guardian were killed
+  brisk restore --journal memory  revert `brisk memory apply --keep`
   brisk restore --json            print the result as JSON")]
 pub struct Arguments {
     /// Print one JSON object
@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Restore one journal alone: daemon, boot, memory or experiment
     #[arg(long, value_name = "NAME", value_parser = Holder::of_name)]
     pub journal: Option<Holder>,
-    /// As the user to whom the journal belongs
+    /// Run as the owner of the journal
     #[arg(long, hide = true, requires = "journal")]
     pub as_owner: bool,
 }
@@ -44,29 +44,29 @@ struct Report<'a> {
     replay: &'a Replay,
 }
 
-/// What was done, and what the processes said that restored the journals of other users.
+/// The result, and the output of the processes that restored the journals of other users.
 #[derive(Debug, Default)]
 struct Done {
     replay: Replay,
-    /// In the form that was asked for, a process each.
+    /// The output of each process, as text or JSON as requested.
     said: Vec<String>,
-    /// One of them could not restore everything.
+    /// True when one of them could not restore everything.
     is_refused: bool,
 }
 
-/// Restores everything that the journals hold and says what was done.
+/// Restores everything that the journals hold and prints the result.
 ///
 /// # Errors
-/// When a journal cannot be used; a holder that runs restores everything itself when it is stopped.
+/// When a journal cannot be used; a running holder restores everything itself when it is stopped.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let mut done = Done::default();
     let mut holders: Vec<_> = arguments.journal.map_or(Holder::ALL.to_vec(), |holder| vec![holder]);
-    // What is another user's can be in that user's way, so root's own is restored first.
+    // The owner of another journal could obstruct its restoration, so root's journals are restored first.
     holders.sort_by_key(|holder| other_owner(&holder.folder(root)).is_some());
     let mut outcome = Ok(());
     let mut is_daemon_refused = false;
     for holder in holders {
-        // The daemon of an experiment's arm leases on top of what the arm has set: nothing below it can be restored.
+        // The daemon of an experiment's arm holds leases on top of the arm's own values, so those cannot be restored yet.
         if is_daemon_refused && holder == Holder::Experiment {
             continue;
         }
@@ -96,7 +96,7 @@ fn restore(holder: Holder, arguments: &Arguments, root: &Root, done: &mut Done) 
     }
     match Replay::of(holder, &folder, root) {
         Err(error @ JournalError::Locked { .. }) => Err(error).context(
-            "not restored, because its holder runs: it restores everything when it stops (daemon: systemctl stop brisk; \
+            "not restored, because its holder is running: it restores everything when it stops (daemon: systemctl stop brisk; \
              experiment: Ctrl-C; either: SIGTERM)",
         ),
         Err(error) => Err(error.into()),
@@ -107,7 +107,7 @@ fn restore(holder: Holder, arguments: &Arguments, root: &Root, done: &mut Done) 
     }
 }
 
-/// Restores the journal of `owner` in a process of its own, which has that user's rights and no other.
+/// Restores the journal of `owner` in a separate process with that user's rights alone.
 fn restore_as(owner: u32, holder: Holder, json: bool, root: &Root, done: &mut Done) -> anyhow::Result<()> {
     let folder = holder.folder(root);
     let _loan = Loan::of(holder, &folder, root, owner);
@@ -120,7 +120,7 @@ fn restore_as(owner: u32, holder: Holder, json: bool, root: &Root, done: &mut Do
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start the process that restores with the owner's rights")?;
-    // It has said why on stderr where it could not use the journal.
+    // If it could not use the journal, it has printed the reason on stderr.
     let code = output.status.code();
     ensure!(matches!(code, Some(0 | 1)), "{} is not restored as user {owner}: {}", folder.display(), output.status);
     done.is_refused |= code == Some(1);
@@ -149,15 +149,15 @@ impl Done {
         Ok(report.to_string() + "\n")
     }
 
-    /// Nothing at all where another process says that there was nothing.
+    /// Empty with `as_owner` when nothing was changed: the parent process then prints the message.
     fn text(&self, as_owner: bool) -> String {
         let Replay { restorations, earlier_boot, malformed_lines, .. } = &self.replay;
         let mut text = String::new();
         if *earlier_boot {
-            text += "A journal is of an earlier boot, and the reboot has reset what it held.\n";
+            text += "A journal is from an earlier boot; the reboot has reset what it held.\n";
         }
         if *malformed_lines > 0 {
-            text += &format!("{malformed_lines} lines of a journal are damaged and were left out.\n");
+            text += &format!("{malformed_lines} damaged lines of a journal were skipped.\n");
         }
         restorations.iter().for_each(|restoration| text += &line(restoration));
         text += &self.said.concat();

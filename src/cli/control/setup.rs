@@ -1,4 +1,4 @@
-//! `brisk setup`: what brisk would do on this device, shown as a table, and written down where a person agrees.
+//! `brisk setup`: shows which mechanisms brisk would switch on here, and writes the configuration if the user agrees.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write as _};
@@ -18,18 +18,18 @@ const FILE: &str = "setup.toml";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Probes the device and decides as enabled = \"auto\" does. Settings made elsewhere (`brisk enable`,
-brisk.toml) are shown and stay. The answer is written to brisk.toml.d/setup.toml in /etc/brisk, on
+brisk.toml) are shown and kept. The result is written to brisk.toml.d/setup.toml in /etc/brisk, on
 Android in /data/misc/brisk-config; to undo it, delete that file. A running daemon reads it at once;
-setup starts none.
+setup does not start a daemon.
 
-Exit code 0 when it is written, or shown by --json; 1 when nothing was written, 2 after an error.
+Exit code 0 when the file was written, or with --json; 1 when nothing was written, 2 after an error.
 
 Examples:
   sudo brisk setup          show, ask, write
   sudo brisk setup --yes    show and write
   brisk setup --json        print one JSON object; with --yes also write")]
 pub struct Arguments {
-    /// Write without a question
+    /// Write without asking
     #[arg(long)]
     yes: bool,
     /// Print one JSON object
@@ -45,13 +45,13 @@ struct Proposal<'a> {
     written: bool,
 }
 
-/// Shows, asks and writes.
+/// Shows the proposal, asks and writes.
 ///
 /// # Errors
-/// A configuration that is not right, or a file that cannot be written: it stays as it was.
+/// An invalid configuration, or a file that cannot be written; the file is then unchanged.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let file = drop_in(root, FILE);
-    // What an earlier set-up has decided is decided again.
+    // The file of an earlier set-up is ignored, so that its decisions are made again.
     let layers = Layers::read_with(root, &file, "")?;
     let found = other_managers::find(root);
     let mechanisms = standings(root, &layers.config, &found);
@@ -75,10 +75,10 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!written)))
 }
 
-/// Asks on a terminal; elsewhere the answer is no.
+/// Asks the user on a terminal; without a terminal the answer is no.
 fn agrees(file: &str) -> io::Result<bool> {
     if !io::stdin().is_terminal() {
-        writeln!(anstream::stderr(), "brisk: standard input is no terminal, so brisk cannot ask; --yes writes {file}")?;
+        writeln!(anstream::stderr(), "brisk: cannot ask, because standard input is no terminal; --yes writes {file}")?;
         return Ok(false);
     }
     write!(anstream::stdout(), "Write {file}? [y/N] ")?;
@@ -88,7 +88,7 @@ fn agrees(file: &str) -> io::Result<bool> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// One paragraph a mechanism: on or off, why, what is expected of it and what it changes.
+/// A paragraph for each mechanism: on or off, the reason, the expected gain and what it changes.
 fn table(mechanisms: &[Standing], found: &[Found]) -> String {
     let mut text = String::new();
     for standing in mechanisms {
@@ -99,16 +99,16 @@ fn table(mechanisms: &[Standing], found: &[Found]) -> String {
         let _ = writeln!(text, "    changes  {}", standing.changes);
     }
     for Found { name, evidence } in found {
-        let _ = writeln!(text, "{name} is here ({evidence})");
+        let _ = writeln!(text, "found {name} ({evidence})");
     }
     text
 }
 
-/// What is written: nothing about what a person has set elsewhere. What is on stays on as long as "auto" has it on, so that it
-/// is left to another manager that comes later.
+/// The file's text. It leaves out what the user has set elsewhere. A mechanism that is on is written as "auto", not as true,
+/// so that it still yields to another manager that is installed later.
 fn settings(mechanisms: &[Standing]) -> String {
     let mut text =
-        "# Written by `brisk setup`, and again the next time; `brisk enable` and `brisk disable` count more.\n"
+        "# Written by `brisk setup`, which overwrites it; `brisk enable` and `brisk disable` take precedence.\n"
             .to_owned();
     for standing in mechanisms.iter().filter(|standing| standing.enabled == Enabled::Auto) {
         let (word, enabled) = if standing.on { ("on", Enabled::Auto) } else { ("off", Enabled::Off) };

@@ -1,4 +1,4 @@
-//! `brisk status`: what the daemon does, since when and why.
+//! `brisk status`: the daemon's state, with times and reasons.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,16 +12,15 @@ use brisk_daemon::status::{MechanismStatus, Status};
 use brisk_mechanism::{Part, SupportState};
 use brisk_sys::{BootTime, Root};
 
-/// Decisions that are shown.
 const SHOWN_DECISIONS: usize = 8;
 
 /// Arguments of `brisk status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit code 0 when the daemon runs, 1 when it does not.
+Exit code 0 when the daemon is running, 1 when it is not.
 
 Examples:
-  brisk status              for people
+  brisk status              text
   brisk status --json       everything, for programs
   brisk status --metrics    counters and latencies as OpenMetrics text")]
 pub struct Arguments {
@@ -36,7 +35,7 @@ pub struct Arguments {
 /// Asks the daemon and prints its answer.
 ///
 /// # Errors
-/// When the daemon does not answer or may not be asked.
+/// When the daemon does not answer, or this user may not use the socket.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let mut connection = match Connection::open(root) {
         Ok(connection) => connection,
@@ -58,7 +57,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         if arguments.json {
             writeln!(stdout, "{answer}")?;
         } else {
-            let status: Status = serde_json::from_value(answer).context("the daemon's status is of another version")?;
+            let status: Status = serde_json::from_value(answer).context("the daemon has another version of brisk")?;
             write!(stdout, "{}", render(&status))?;
         }
     }
@@ -71,10 +70,10 @@ fn render(status: &Status) -> String {
         status.brisk,
         status.pid,
         ago(status.now, status.since),
-        if status.dry_run { ", and only prints what it would do" } else { "" }
+        if status.dry_run { " (dry run: it writes nothing)" } else { "" }
     )];
     match &status.configuration_error {
-        Some(error) => lines.push(format!("  configuration  REFUSED, the one before is in force: {error}")),
+        Some(error) => lines.push(format!("  configuration  INVALID, the previous one is in force: {error}")),
         None if status.configuration.is_empty() => lines.push("  configuration  built-in defaults".to_owned()),
         None => {
             let files: Vec<_> = status.configuration.iter().map(|file| file.display().to_string()).collect();
@@ -144,11 +143,11 @@ fn render_metrics(status: &Status, lines: &mut Vec<String>) {
         metrics.failures,
         metrics.requests
     ));
-    let histograms = [("event to write", &metrics.event_to_write), ("  of that, ours", &metrics.wake_to_write)];
+    let histograms = [("event to write", &metrics.event_to_write), ("  wake-up to write", &metrics.wake_to_write)];
     for (what, histogram) in histograms {
         if let (Some(half), Some(most)) = (histogram.quantile_us(500), histogram.quantile_us(990)) {
             lines.push(format!(
-                "{what}: half within {half} us, 99 % within {most} us, the longest {} us",
+                "{what}: median {half} us, 99th percentile {most} us, maximum {} us",
                 histogram.maximum_us
             ));
         }

@@ -1,4 +1,4 @@
-//! `brisk enable` and `brisk disable`: one mechanism switched on or off by a person.
+//! `brisk enable` and `brisk disable`: the user switches one mechanism on or off.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use brisk_daemon::control::protocol::Request;
 use brisk_mechanism::Enabled;
 use brisk_sys::{Root, durable_file};
 
-/// What a person has switched: later in the order of names than what `brisk setup` writes.
+/// Sorts after the file of `brisk setup`, so the user's switches take precedence.
 const FILE: &str = "switched.toml";
 const RIGHTS: u32 = 0o644;
 
@@ -23,16 +23,16 @@ const RIGHTS: u32 = 0o644;
 Writes brisk.toml.d/switched.toml in /etc/brisk, on Android in /data/misc/brisk-config; other lines of
 that file stay. A running daemon reads it at once. `brisk why` shows the result and the reason.
 
-Exit code 0 when it is written, 2 when it is not.
+Exit code 0 when the file was written, 2 when it was not.
 
 Examples:
   sudo brisk enable placement
-  sudo brisk enable launch --auto    remove the setting again")]
+  sudo brisk enable launch --auto    let brisk decide again")]
 pub struct EnableArguments {
     /// The mechanism
     #[arg(value_name = "MECHANISM", value_parser = clap::builder::PossibleValuesParser::new(SWITCHED))]
     mechanism: String,
-    /// Let brisk decide: on where it helps and no other manager does the same
+    /// Let brisk decide: on where it helps and no other manager does the job
     #[arg(long)]
     auto: bool,
 }
@@ -40,9 +40,9 @@ pub struct EnableArguments {
 /// Arguments of `brisk disable`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Writes the same file as `brisk enable`. The daemon then restores what the mechanism has changed.
+Writes the same file as `brisk enable`. The daemon then reverts the mechanism's changes.
 
-Exit code 0 when it is written, 2 when it is not.
+Exit code 0 when the file was written, 2 when it was not.
 
 Example:
   sudo brisk disable launch")]
@@ -52,7 +52,7 @@ pub struct DisableArguments {
     mechanism: String,
 }
 
-/// Switches on, or leaves it to brisk.
+/// Sets the mechanism to on, or to `auto`.
 ///
 /// # Errors
 /// As [`write_checked`].
@@ -61,7 +61,7 @@ pub fn enable(arguments: &EnableArguments, root: &Root) -> anyhow::Result<ExitCo
     switch(root, &arguments.mechanism, enabled)
 }
 
-/// Switches off.
+/// Sets the mechanism to off.
 ///
 /// # Errors
 /// As [`write_checked`].
@@ -79,7 +79,7 @@ fn switch(root: &Root, mechanism: &str, enabled: Enabled) -> anyhow::Result<Exit
     if let Some(winner) = setting.filter(|&winner| winner != file) {
         let winner = root.as_on_device(&winner.display());
         return Err(anyhow!(
-            "{winner} sets {mechanism}.enabled as well, and counts more: change it there; nothing was changed"
+            "{winner} also sets {mechanism}.enabled and takes precedence: change it there; nothing was changed"
         ));
     }
     write_checked(root, &file, &text)?;
@@ -89,12 +89,12 @@ fn switch(root: &Root, mechanism: &str, enabled: Enabled) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// The drop-in `name` of the folder that is a person's.
+/// The drop-in `name` in the administrator's folder.
 pub(super) fn drop_in(root: &Root, name: &str) -> PathBuf {
     Layers::own_folder(root).join("brisk.toml.d").join(name)
 }
 
-/// The text of `file`; none is empty.
+/// The text of `file`; empty when the file does not exist.
 fn text_of(file: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(file) {
         Ok(text) => Ok(text),
@@ -103,10 +103,10 @@ fn text_of(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// Replaces `file` as a whole by `text`, if the configuration with it is right.
+/// Replaces the contents of `file` by `text`, if the resulting configuration is valid.
 ///
 /// # Errors
-/// A configuration that is not right, also for what other files hold, or a file that cannot be written: it stays as it was.
+/// An invalid configuration, of this or of another file, or a file that cannot be written; `file` is then unchanged.
 pub(super) fn write_checked(root: &Root, file: &Path, text: &str) -> anyhow::Result<()> {
     Layers::read_with(root, file, text).context("nothing was changed")?;
     let is_plain = file.symlink_metadata().map_or(true, |metadata| metadata.is_file());
@@ -115,14 +115,14 @@ pub(super) fn write_checked(root: &Root, file: &Path, text: &str) -> anyhow::Res
         .with_context(|| format!("cannot write {} (run as root); nothing was changed", file.display()))
 }
 
-/// Has a daemon read the configuration: what became of that, in words.
+/// Makes a running daemon read the configuration; returns a sentence about the result.
 ///
 /// # Errors
-/// When a daemon is there and does not take it.
+/// When the daemon refuses the configuration.
 pub(super) fn reload(root: &Root) -> anyhow::Result<&'static str> {
     match Connection::open(root).and_then(|mut connection| connection.request(Request::Reload)) {
-        Ok(_) => Ok("the daemon follows it"),
-        Err(ConnectionError::NoDaemon { .. }) => Ok("no daemon is running: it counts when one starts (`brisk daemon`)"),
+        Ok(_) => Ok("the daemon has read it"),
+        Err(ConnectionError::NoDaemon { .. }) => Ok("no daemon is running: `brisk daemon` reads it at its start"),
         Err(error) => Err(error).context("the file is written, but the daemon refused it"),
     }
 }

@@ -1,4 +1,4 @@
-//! `brisk why`: what is done now and for what reason, one line each.
+//! `brisk why`: the state of each mechanism and each held value, one line each, with the reason.
 
 use std::process::ExitCode;
 
@@ -20,18 +20,17 @@ use brisk_sys::system::other_managers;
 Prints one line for each mechanism (on or off, and the reason), then one line for each value that the
 daemon holds. `brisk status` prints more.
 
-Exit code 0 when a daemon runs, 1 when none does: then it shows what a daemon would switch on.
+Exit code 0 when a daemon is running; 1 when none is: then it shows what a daemon would switch on.
 
 Examples:
   brisk why
-  brisk why --json    the same for a program")]
+  brisk why --json    the same for programs")]
 pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// What is done and why.
 #[derive(Debug, Serialize)]
 struct Answer {
     running: bool,
@@ -44,7 +43,7 @@ struct Line {
     mechanism: String,
     on: bool,
     reason: String,
-    /// What it does at this moment.
+    /// Its current activity.
     #[serde(skip_serializing_if = "Option::is_none")]
     now: Option<String>,
 }
@@ -57,15 +56,15 @@ struct Held {
     reason: String,
 }
 
-/// Says it.
+/// Prints the answer.
 ///
 /// # Errors
-/// A daemon that does not answer or may not be asked, or a configuration that is not right.
+/// A daemon that does not answer, a socket that this user may not use, or an invalid configuration.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let status: Option<Status> = match Connection::open(root) {
         Ok(mut connection) => {
             let answer = connection.request(Request::Status)?;
-            Some(serde_json::from_value(answer).context("the daemon's status is of another version")?)
+            Some(serde_json::from_value(answer).context("the daemon has another version of brisk")?)
         }
         Err(ConnectionError::NoDaemon { .. }) => None,
         Err(error) => return Err(error.into()),
@@ -77,7 +76,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(status.is_none())))
 }
 
-/// The configuration that the daemon has read, or would.
+/// The configuration that the daemon has read, or would read.
 fn in_force(status: Option<&Status>, root: &Root) -> anyhow::Result<Config> {
     let layers = match status.map(|status| status.configuration.as_slice()) {
         Some([]) => return Ok(Config::default()),
@@ -104,7 +103,7 @@ impl Answer {
     fn render(&self) -> String {
         let mut lines = Vec::new();
         if !self.running {
-            lines.push("no daemon is running: nothing is done; `brisk daemon` would have".to_owned());
+            lines.push("no daemon is running; `brisk daemon` would start with".to_owned());
         }
         for Line { mechanism, on, reason, now } in &self.mechanisms {
             let now = now.as_ref().map(|now| format!("{now}; ")).unwrap_or_default();
@@ -118,7 +117,7 @@ impl Answer {
 }
 
 impl Line {
-    /// What a daemon says of its own goes before what is read from here.
+    /// A running daemon's own report takes precedence over the `standing` computed here.
     fn of(status: Option<&Status>, standing: Standing) -> Self {
         let Standing { mechanism, on, reason, .. } = standing;
         if let Some(part) = status.and_then(|status| status.part(mechanism)) {

@@ -1,4 +1,4 @@
-//! The facts of a device that decide what brisk can do on it, each with the file that says so.
+//! The facts of a device that decide what brisk can do on it, each with the file that it was read from.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,19 @@ use brisk_sys::system::foreground;
 use brisk_sys::{DeviceError, Root};
 use brisk_undo::journal::JournalState;
 
-/// Capabilities of linux/capability.h that the daemon uses: those of brisk.service, and what its killer needs beside them.
+/// Capabilities of linux/capability.h that the daemon uses: those of brisk.service, and what the killer needs in addition.
 const CAPABILITIES: [(u32, &str); 3] = [
     (12, "CAP_NET_ADMIN (process events)"),
     (23, "CAP_SYS_NICE (utilisation clamps)"),
-    (24, "CAP_SYS_RESOURCE (a killer that the OOM killer spares and that hears of memory pressure at once)"),
+    (24, "CAP_SYS_RESOURCE (the killer: a lower oom_score_adj, short PSI windows)"),
 ];
 
 /// What the device is and has.
 #[derive(Debug, Serialize)]
 pub struct DeviceReport {
-    /// The kernel's release, where it is known.
+    /// The kernel's release, if known.
     pub kernel: Option<String>,
-    /// CPUs online in the kernel's list format, where they are known.
+    /// CPUs online in the kernel's list format, if known.
     pub cpus_online: Option<String>,
     /// CPUs present.
     pub cpus_present: Option<String>,
@@ -40,14 +40,14 @@ pub struct DeviceReport {
     pub policies: Vec<PolicyReport>,
     /// Policies whose CPUs are all offline.
     pub policies_offline: Vec<String>,
-    /// One entry a kernel interface.
+    /// An entry for each kernel interface.
     pub interfaces: Vec<Interface>,
     /// The daemon's journal.
     pub journal: JournalReport,
-    /// The journal of `brisk prove --here`, when there is anything to say of it.
+    /// The journal of `brisk prove --here`, unless it is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experiment_journal: Option<JournalReport>,
-    /// What is there but could not be understood.
+    /// Files that exist but could not be parsed.
     pub faults: Vec<String>,
 }
 
@@ -57,38 +57,38 @@ pub struct PolicyReport {
     /// The policy.
     #[serde(flatten)]
     pub policy: FrequencyPolicy,
-    /// The folder of the governor's tunables, as named on the device.
+    /// The folder of the governor's tunables, by its path on the device.
     pub tunables_folder: Option<PathBuf>,
-    /// Their values; a tunable that cannot be read (some are for writing alone) has none.
+    /// Their values; `None` for a tunable that cannot be read (some are write-only).
     pub tunables: BTreeMap<String, Option<String>>,
 }
 
-/// A kernel interface that some mechanism may use.
+/// A kernel interface that a mechanism may use.
 #[derive(Debug, Serialize)]
 pub struct Interface {
-    /// What it is, in the field's words.
+    /// Its usual name.
     pub name: &'static str,
     /// True when it can be used now.
     pub available: bool,
     /// The deciding fact, with its file.
     pub reason: String,
-    /// What a person can do; empty when there is nothing.
+    /// What the user can do; may be empty.
     pub advice: String,
 }
 
-/// A journal from outside.
+/// A journal's state, read without opening it for use.
 #[derive(Debug, Serialize)]
 pub struct JournalReport {
-    /// Its folder, as named on the device.
+    /// Its folder, by its path on the device.
     pub folder: PathBuf,
-    /// What it looks like, where it can be seen.
+    /// Its state, if it can be read.
     pub state: Option<JournalState>,
-    /// Why it cannot be seen.
+    /// Why it cannot be read.
     pub fault: Option<String>,
 }
 
 impl DeviceReport {
-    /// Looks at the device below `root`.
+    /// Reads the facts of the device below `root`.
     pub fn of(root: &Root) -> Self {
         let mut faults = Vec::new();
         let policies = Policies::read(root);
@@ -154,9 +154,9 @@ impl JournalReport {
 fn process_events(root: &Root) -> Interface {
     const LIST: &str = "/proc/net/connector";
     let listed = root.read(LIST).is_ok_and(|text| text.lines().any(|line| line.starts_with("cn_proc")));
-    // On the running system the subscription itself says more than the list: rights, and containers.
+    // On the running system, subscribing also shows whether rights or a container prevent it.
     let outcome = match (listed, root.is_system()) {
-        (false, _) if foreground::group(root).is_some() => Err("the foreground group tells of launches".to_owned()),
+        (false, _) if foreground::group(root).is_some() => Err("the foreground group reports launches".to_owned()),
         (false, _) => Err("announce launches: brisk launch, or the control socket".to_owned()),
         (true, false) => Ok(()),
         (true, true) => ProcessEvents::open().map(drop).map_err(|error| error.to_string()),
@@ -207,7 +207,7 @@ fn pressure(root: &Root) -> Interface {
     Interface { name: "pressure stall information", available, reason, advice: advice.to_owned() }
 }
 
-/// Whether zram can write back, and to what; `None` where no device says so. `wished` is what the configuration names.
+/// Whether zram can write back, and to which device; `None` without zram. `wished` is the device that the configuration names.
 pub fn writeback(root: &Root, wished: &str) -> Option<Interface> {
     let devices = zram::devices(root).ok()?;
     let first = devices.first()?;
@@ -222,7 +222,7 @@ pub fn writeback(root: &Root, wished: &str) -> Option<Interface> {
         None if wished.is_empty() => (
             true,
             format!("{file} exists; no device is configured"),
-            "memory.zram.backing_device names one, memory.killer.writeback.daily_kib what it is written to in a day",
+            "memory.zram.backing_device names one, memory.killer.writeback.daily_kib limits what is written in a day",
         ),
         None => match zram::is_free(root, wished) {
             Ok(()) => (true, format!("{file} exists; {wished}, which is configured, is free"), ""),
@@ -232,22 +232,22 @@ pub fn writeback(root: &Root, wished: &str) -> Option<Interface> {
     Some(Interface { name: "writeback of zram", available, reason, advice: advice.to_owned() })
 }
 
-/// Whether a disk's scheduler looks at priorities; `None` without a disk.
+/// Whether a disk's scheduler honours I/O priorities; `None` without a disk.
 fn storage_priorities(root: &Root) -> Option<Interface> {
     let disks = root.list("/sys/block").ok()?;
     disks.iter().find(|name| disk_stats::is_whole_disk(root, name))?;
     let (available, reason, advice) = match io_priority::lowest(root) {
-        Some(lowest) => (true, format!("a disk's scheduler looks at them; who gives way gets `{lowest}`"), ""),
+        Some(lowest) => (true, format!("a disk's scheduler honours them; background processes get `{lowest}`"), ""),
         None => (
             false,
             "no disk has bfq, or mq-deadline of Linux 5.16, in /sys/block/*/queue/scheduler".to_owned(),
-            "placement.storage does nothing; bfq may be written there",
+            "placement.storage has no effect; write bfq to that file to select it",
         ),
     };
     Some(Interface { name: "storage priorities", available, reason, advice: advice.to_owned() })
 }
 
-/// What this process may lock, where that is not enough for the killer; `None` where it is, or is not known.
+/// The limit of locked memory, where it is too low for the killer; `None` where it suffices or is not known.
 fn locked_memory(root: &Root) -> Option<Interface> {
     const FILE: &str = "/proc/self/limits";
     const ENOUGH_KIB: u64 = 256 << 10;
@@ -257,8 +257,7 @@ fn locked_memory(root: &Root) -> Option<Interface> {
     if held >> CAP_IPC_LOCK & 1 == 1 || limit_kib >= ENOUGH_KIB {
         return None;
     }
-    let reason =
-        format!("{FILE}: this process may lock {limit_kib} KiB; the killer may have to wait for its own pages");
+    let reason = format!("{FILE}: this process may lock {limit_kib} KiB; the killer's own pages may be reclaimed");
     let advice = "give the daemon 256 MiB (LimitMEMLOCK=256M, packaging/systemd/memory.conf), or CAP_IPC_LOCK";
     Some(Interface { name: "locked memory", available: false, reason, advice: advice.to_owned() })
 }
@@ -314,7 +313,7 @@ mod tests {
 
     // Verifies MEMORY-5.
     #[test]
-    fn the_limit_of_locked_memory_is_in_bytes() {
+    fn the_limit_of_locked_memory_is_parsed_as_bytes() {
         let limits = |limit: &str| format!("Max processes 9 9 processes\nMax locked memory         {limit} bytes\n");
         for (limits, kib) in [
             (limits("8388608              8388608"), Some(8192)),
@@ -328,7 +327,7 @@ mod tests {
 
     // Verifies MEMORY-5.
     #[test]
-    fn writeback_is_told_with_what_it_writes_to() {
+    fn writeback_is_reported_with_its_device() {
         let device = |files: &[(&str, &str)], wished: &str| {
             let folder = tempfile::tempdir().unwrap();
             for (file, text) in [("disksize", "0\n")].iter().chain(files) {
@@ -367,7 +366,7 @@ mod tests {
             asked.iter().all(|name| service.iter().chain(&memory).any(|capability| capability == name)),
             "{asked:?}"
         );
-        // It would let the daemon write every file; the packaged service is granted single tunables.
+        // It would let the daemon write every file; the packaged service gets single tunables instead.
         assert!(!asked.contains(&"CAP_DAC_OVERRIDE"));
     }
 

@@ -28,12 +28,12 @@ const SCHEMA: u32 = 1;
 #[command(after_help = "\
 States:
   unsupported  the kernel or the device lacks something
-  available    it could work, but is off
-  active       it works now
+  available    it is supported, but off
+  active       it is on
 
 Examples:
   brisk doctor          show what this device offers
-  sudo brisk doctor     show it with the rights that the daemon has
+  sudo brisk doctor     show it with the daemon's rights
   brisk doctor --json   print one JSON object")]
 pub struct Arguments {
     /// Print one JSON object
@@ -41,18 +41,18 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// Everything that doctor says.
+/// Everything that doctor reports.
 #[derive(Debug, Serialize)]
 struct Report {
     schema: u32,
     brisk: &'static str,
     device: DeviceReport,
     mechanisms: Vec<MechanismReport>,
-    /// What a daemon under the configuration switches on here, and why.
+    /// What a daemon with this configuration switches on here, and why.
     enabled: Vec<Standing>,
-    /// Programs of others that do the job of a mechanism.
+    /// Other programs that do the job of a mechanism.
     other_managers: Vec<OtherManagerReport>,
-    /// What is wrong with the configuration; the mechanisms are then judged by the defaults.
+    /// The error in the configuration; the defaults are then assumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     configuration_fault: Option<String>,
 }
@@ -64,7 +64,7 @@ struct MechanismReport {
     support: Support,
 }
 
-/// A program of others that does the job of a mechanism.
+/// Another program that does the job of a mechanism.
 #[derive(Debug, Serialize)]
 struct OtherManagerReport {
     #[serde(flatten)]
@@ -73,7 +73,7 @@ struct OtherManagerReport {
     mechanism: &'static str,
 }
 
-/// Looks at the device and prints what it found; always exit 0, because a device that offers nothing is an answer.
+/// Probes the device and prints the report. The exit code is always 0: a device without support is a valid result.
 ///
 /// # Errors
 /// When standard output cannot be written.
@@ -101,7 +101,7 @@ impl Report {
         let daemon = ask_daemon(root);
         let enabled = standings(root, &config, &found).into_iter().map(|standing| known_to(daemon.as_ref(), standing));
         let enabled = enabled.collect();
-        // One line a mechanism; what a running daemon says of its own goes before.
+        // One entry for each mechanism; a running daemon's own report takes precedence.
         let mechanisms = [
             ("boot", support_of_boots(root)),
             ("launch", launch::support(root, &config.launch, false)),
@@ -111,9 +111,9 @@ impl Report {
         ];
         let mechanisms = mechanisms.into_iter().map(|(name, support)| {
             let its_own = daemon.as_ref().and_then(|status| status.mechanisms.iter().find(|it| it.name == name));
-            // What is at work without the daemon is at work.
+            // A mechanism can be active without the daemon.
             let its_own = its_own.filter(|_| support.state != SupportState::Active);
-            // Of boots the daemon knows no more, unless one is held.
+            // The daemon knows no more about boots, unless one is being held.
             let its_own = its_own.filter(|it| name != boot::watch::NAME || it.support.state == SupportState::Active);
             MechanismReport::of(root, name, its_own.map_or(support, |it| it.support.clone()))
         });
@@ -124,7 +124,7 @@ impl Report {
     }
 }
 
-/// What a running daemon says of its own goes before.
+/// Prefers the running daemon's own report to `standing`.
 fn known_to(daemon: Option<&Status>, standing: Standing) -> Standing {
     let Some(status) = daemon else { return standing };
     let mechanism = status.mechanisms.iter().find(|it| it.name == standing.mechanism);
@@ -135,16 +135,16 @@ fn known_to(daemon: Option<&Status>, standing: Standing) -> Standing {
     }
 }
 
-/// What boots can get, and whether this device reboots by itself.
+/// The support for boots, and whether a series of reboots is under way.
 fn support_of_boots(root: &Root) -> Support {
     let mut support = boot::support(root);
     if reboots::are_under_way(root) {
-        support.reason += "; a series of reboots is under way, which brisk prove --here --stop ends";
+        support.reason += "; a series of reboots is under way (to end it: brisk prove --here --stop)";
     }
     support
 }
 
-/// The status of the daemon, when one runs and answers this user.
+/// The status of a running daemon that this user may ask.
 fn ask_daemon(root: &Root) -> Option<Status> {
     let answer = Connection::open(root).ok()?.request(Request::Status).ok()?;
     serde_json::from_value(answer).ok()

@@ -1,4 +1,4 @@
-//! The report as a person reads it in a terminal.
+//! The report as text for a terminal.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use brisk_sys::cpu::cpufreq::FrequencyPolicy;
 use brisk_sys::cpu::hotplug;
 use brisk_undo::journal::JournalState;
 
-/// For what is no terminal.
+/// The width when standard output is no terminal.
 pub(super) const DEFAULT_WIDTH: usize = 100;
 
 const NAME_WIDTH: usize = 28;
@@ -20,7 +20,7 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const MIDDLING: Style = AnsiColor::Yellow.on_default();
 const FAINT: Style = Style::new().dimmed();
 
-/// The whole report, wrapped to `width` columns; colours are for the stream to keep or to strip.
+/// The whole report, wrapped to `width` columns; the output stream keeps or strips the colours.
 pub(super) fn render(report: &Report, width: usize) -> String {
     let mut page = Page { text: String::new(), width };
     page.heading("Device");
@@ -60,7 +60,7 @@ fn switched_on(page: &mut Page, report: &Report) {
     for standing in &report.enabled {
         let (word, style) = if standing.on { ("on", GOOD) } else { ("off", FAINT) };
         let word = format!("{word} (enabled = {})", standing.enabled);
-        // Where the mechanism says nothing else, it is not said twice.
+        // The reason is not repeated if the list of mechanisms already shows it.
         let is_told = report.mechanisms.iter().any(|mechanism| mechanism.support.reason == standing.reason);
         page.entry(standing.mechanism, &word, style, if is_told { "" } else { &standing.reason }, "");
     }
@@ -78,7 +78,7 @@ impl Page {
         let _ = writeln!(self.text, "{gap}{BOLD}{title}{BOLD:#}");
     }
 
-    /// `  name   value`, the value wrapped below itself.
+    /// `  name   value`; the value's further lines are indented to its column.
     fn fact(&mut self, name: &str, value: &str) {
         let first = format!("  {name:<NAME_WIDTH$}");
         self.wrapped(&first, &" ".repeat(NAME_WIDTH + 2), value);
@@ -127,7 +127,7 @@ fn device(page: &mut Page, device: &DeviceReport) {
     if device.policies.is_empty() {
         page.fact("cpufreq", "no policy");
     }
-    // A PC has a policy a CPU, all alike.
+    // A PC has one policy for each CPU, usually identical.
     for alike in device.policies.chunk_by(are_alike) {
         describe_policies(page, alike);
     }
@@ -148,7 +148,7 @@ fn journal(report: &JournalReport) -> String {
             format!("in use by {owner}, which holds {held} tunables")
         }
         Some(JournalState::Damaged { malformed_lines }) => {
-            format!("{malformed_lines} damaged lines and nothing to put back: `brisk restore` clears it")
+            format!("{malformed_lines} damaged lines and nothing to restore: `brisk restore` clears it")
         }
         Some(JournalState::LeftBehind { held }) => format!("{held} tunables left changed: run `brisk restore`"),
         None => "cannot be read".to_owned(),
@@ -171,7 +171,7 @@ fn are_alike(one: &PolicyReport, other: &PolicyReport) -> bool {
     facts(one) == facts(other)
 }
 
-/// Some policies that differ in their CPUs only.
+/// Describes policies that differ only in their CPUs.
 fn describe_policies(page: &mut Page, alike: &[PolicyReport]) {
     let (Some(first), Some(last)) = (alike.first(), alike.last()) else { return };
     let policy = &first.policy;

@@ -1,4 +1,4 @@
-//! `brisk application`: plays one application of the laboratory's workload. Experiments start it.
+//! `brisk application`: plays one application of the laboratory's workload. Started by experiments.
 
 use std::fs::File;
 use std::io::stdin;
@@ -17,25 +17,25 @@ use brisk_sys::binder::WireFormat;
 /// Arguments of `brisk application`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Which application of the workload it is, from 0
+    /// The application's index in the workload, from 0
     #[arg(long, value_name = "N")]
     number: usize,
-    /// Of the contents of its memory
+    /// Seed the contents of its memory
     #[arg(long, value_name = "N")]
     seed: u64,
-    /// Turns of the work loop in a millisecond
+    /// Iterations of the work loop in a millisecond
     #[arg(long, value_name = "N")]
     turns_per_ms: u64,
     /// The device or file that holds the framework and the applications' files
     #[arg(long, value_name = "FILE")]
     storage: PathBuf,
-    /// Take more and more memory instead, and say so at every MiB
+    /// Allocate more and more memory instead, and print a line at every MiB
     #[arg(long)]
     grow: bool,
-    /// Look so many services up at each opening
+    /// Look up this many services at each opening
     #[arg(long, value_name = "N", requires_all = ["services", "binder", "format"])]
     lookups: Option<usize>,
-    /// How many services there are
+    /// The number of registered services
     #[arg(long, value_name = "N")]
     services: Option<usize>,
     /// The binder device
@@ -44,15 +44,15 @@ pub struct Arguments {
     /// The context manager's wire format
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
-    /// Say `held`, and begin again without this at the first line on standard input
+    /// Print `held`, and execute itself without this option after the first line on standard input
     #[arg(long)]
     held: bool,
 }
 
-/// Lives until standard input ends.
+/// Plays until standard input ends.
 ///
 /// # Errors
-/// When the storage cannot be read, or memory cannot be had.
+/// When the storage cannot be read, or memory cannot be allocated.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.held {
         return begin_when_told();
@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let workload = Applications::standard()?;
     let count = workload.list.len();
     anyhow::ensure!(arguments.number < count, "there are applications 0 to {}", count - 1);
-    // Its name is what the kernel, and every program that lists processes, shows.
+    // The kernel and programs that list processes show this name.
     let name = std::ffi::CString::new(workload.list[arguments.number].name.as_str())?;
     rustix::thread::set_name(&name)?;
     let path = &arguments.storage;
@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The services that the application looks up, where it does.
+/// The services that the application looks up; `None` when it looks up none.
 fn services(arguments: &Arguments) -> anyhow::Result<Option<Services>> {
     let Arguments { lookups: Some(count), services: Some(services), binder: Some(device), format: Some(name), .. } =
         arguments
@@ -88,10 +88,10 @@ fn services(arguments: &Arguments) -> anyhow::Result<Option<Services>> {
     Ok(Some(Services { client, code: format.check_code(), names: names(*services), count: *count }))
 }
 
-/// Whatever has started this process is done with it: what follows is the application alone.
+/// Waits until the process that started this one has finished its set-up, then executes the application alone.
 fn begin_when_told() -> anyhow::Result<ExitCode> {
     println!("held");
-    // Not a byte more than the line: taps come by the same way.
+    // Byte by byte, to read no more than the line: taps follow on the same pipe.
     let mut byte = [0];
     while byte != *b"\n" {
         anyhow::ensure!(
@@ -101,5 +101,5 @@ fn begin_when_told() -> anyhow::Result<ExitCode> {
     }
     let arguments = std::env::args_os().skip(1).filter(|word| word != "--held");
     let error = Command::new("/proc/self/exe").args(arguments).exec();
-    Err(error).context("cannot begin again")
+    Err(error).context("cannot execute this program again")
 }

@@ -1,5 +1,5 @@
-//! `brisk lab context-manager`, `services` and `binder-programs`: who answers lookups in the lab, what is looked up, and
-//! what two drivers must do alike.
+//! `brisk lab context-manager`, `services` and `binder-programs`: the lab's context manager, the services that it registers,
+//! and random programs that must see the same with two drivers.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -18,27 +18,27 @@ use brisk_sys::Root;
 use brisk_sys::binder::WireFormat;
 use brisk_sys::binder::cache::{self, CacheSettings, CacheStatus};
 
-/// What these programs print once they can be used.
+/// What these programs print once they are ready.
 pub const READY: &str = "ready";
 
 /// Arguments of `brisk lab context-manager`.
 #[derive(Debug, Args)]
-#[command(after_help = "It prints `ready` and stays until it is ended.")]
+#[command(after_help = "Prints `ready` and runs until it is killed.")]
 pub struct ManagerArguments {
     #[command(flatten)]
     context: ContextArguments,
-    /// Let the driver's cache keep answers for every caller that is not isolated
+    /// Let the driver cache answers for every caller that is not isolated
     #[arg(long)]
     cooperate: bool,
 }
 
 /// Arguments of `brisk lab services`.
 #[derive(Debug, Args)]
-#[command(after_help = "It prints `ready` once all are registered, and stays until it is ended.")]
+#[command(after_help = "Prints `ready` once all are registered, and runs until it is killed.")]
 pub struct ServicesArguments {
     #[command(flatten)]
     context: ContextArguments,
-    /// How many
+    /// The number of services
     #[arg(long, value_name = "N", default_value_t = 100)]
     count: usize,
 }
@@ -52,10 +52,10 @@ pub struct ProgramsArguments {
     /// The first program's seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many programs
+    /// The number of programs
     #[arg(long, value_name = "N", default_value_t = 1)]
     programs: u64,
-    /// Steps of each
+    /// Steps of each program
     #[arg(long, value_name = "N", default_value_t = 200)]
     steps: usize,
     /// The mode of the driver's cache; a stock driver has none
@@ -64,7 +64,7 @@ pub struct ProgramsArguments {
     /// The policy of the driver's cache
     #[arg(long, requires = "mode")]
     policy: Option<String>,
-    /// Print what the programs saw, not only its digest
+    /// Print the programs' transcripts as well as their digests
     #[arg(long)]
     transcript: bool,
 }
@@ -72,7 +72,7 @@ pub struct ProgramsArguments {
 /// Serves a context.
 ///
 /// # Errors
-/// When it has a manager already, or the driver fails.
+/// When the context already has a manager, or the driver fails.
 pub fn manage(arguments: &ManagerArguments) -> anyhow::Result<ExitCode> {
     let ManagerArguments { context, cooperate } = arguments;
     match ContextManager::run(&context.device, context.format, *cooperate, &mut say_ready)? {}
@@ -88,11 +88,11 @@ pub fn serve(arguments: &ServicesArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn say_ready() {
-    // There is no listener when this fails, and nothing else depends on it.
+    // This fails only when no process reads it, and nothing else depends on it.
     let _ = writeln!(std::io::stdout(), "{READY}").and_then(|()| std::io::stdout().flush());
 }
 
-/// Runs random programs and prints a digest of what each saw, then how many lookups the driver's cache answered.
+/// Runs random programs and prints a digest of each transcript, then how many lookups the driver's cache answered.
 ///
 /// # Errors
 /// When there are no binder devices, or the caller is not root.
@@ -103,7 +103,7 @@ pub fn run_programs(arguments: &ProgramsArguments, root: &Root) -> anyhow::Resul
     files.extend(arguments.policy.clone().map(|policy| ("policy".to_owned(), policy)));
     let manager = Manager::Own { cooperate: arguments.mode.as_deref() == Some("cooperative") };
     for device in programs::devices() {
-        // The actors are not root all the time.
+        // Some actors of the programs are not root.
         fs::set_permissions(device, Permissions::from_mode(0o666)).context("cannot open the device to all users")?;
         let context = device.file_name().unwrap_or_default().to_string_lossy();
         let profile = format.transparent_profile();

@@ -31,16 +31,16 @@ enum LabCommand {
     Run(RunArguments),
     /// Boot a scenario with a shell; `exit` powers it off
     Shell(ShellArguments),
-    /// List the scenarios that come with brisk
+    /// List brisk's scenarios
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Be the context manager of a binder device, as Android 5's was
+    /// Run a context manager like Android 5's on a binder device
     #[command(hide = true)]
     ContextManager(binder::ManagerArguments),
-    /// Register services that do nothing, and stay
+    /// Register services that do nothing, and keep running
     #[command(hide = true)]
     Services(binder::ServicesArguments),
     /// Run random programs against the binder driver and print what they see
@@ -49,16 +49,16 @@ enum LabCommand {
     /// Print the facts of this device as JSON
     #[command(hide = true)]
     Describe,
-    /// Run the guest's command where systemd is the first process, and power off
+    /// Run the guest's command under systemd, then power off
     #[command(hide = true)]
     Job,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command's stdout becomes this program's; the guest's console and the command's stderr go to stderr.
+The command's stdout goes to stdout; the guest's console and the command's stderr go to stderr.
 
-Exit code: the command's; 2 for a wrong scenario or argument; 69 when the lab failed.
+Exit code: the command's; 2 for an invalid scenario or argument; 69 when the lab failed.
 
 Examples:
   brisk lab run debian-6.1
@@ -68,16 +68,16 @@ Examples:
 struct RunArguments {
     /// A scenario's name, or the path of a .toml file
     scenario: String,
-    /// The most host time, in seconds
+    /// Stop after this much host time, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
-    /// Keep the machine on one CPU of this host
+    /// Pin the virtual machine to one CPU of this host
     #[arg(long, value_name = "CPU")]
     core: Option<usize>,
-    /// Put BusyBox and its applets into the guest
+    /// Add BusyBox and its applets to the guest
     #[arg(long)]
     busybox: bool,
-    /// Put a file of this host into the guest
+    /// Copy a file of this host into the guest
     #[arg(long = "file", value_name = "HOST=GUEST")]
     files: Vec<FileArgument>,
     /// The command; without one, the guest describes itself
@@ -89,7 +89,7 @@ struct RunArguments {
 struct ShellArguments {
     /// A scenario's name, or the path of a .toml file
     scenario: String,
-    /// The most host time, in seconds
+    /// Stop after this much host time, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }
@@ -117,7 +117,7 @@ impl std::str::FromStr for FileArgument {
 /// Runs `brisk lab`.
 ///
 /// # Errors
-/// When a scenario or a file cannot be read; a lab that failed is not one but exit status 69.
+/// When a scenario or a file cannot be read. A failure of the lab is exit status 69 instead.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         LabCommand::Run(arguments) => boot(&job_to_run(arguments)?),
@@ -213,7 +213,7 @@ mod tests {
     use brisk_report::status::Status;
 
     #[test]
-    fn the_labs_failure_has_one_exit_status_everywhere() {
+    fn lab_and_report_share_the_exit_status_of_a_failed_lab() {
         assert_eq!(Status::LabFailed.exit_code(), EXIT_LAB_FAILED);
     }
 }

@@ -1,6 +1,5 @@
-//! `brisk soak`: the proof of law "every write can be undone". It starts a daemon with leases and a guardian, kills the
-//! one, the other or both with SIGKILL at a random moment, and checks that every tunable holds its original, time and
-//! again.
+//! `brisk soak`: tests the law "every write can be undone". It repeatedly starts a daemon with leases and a guardian, kills
+//! one or both with SIGKILL at a random moment, and checks that every tunable holds its original again.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -18,11 +17,11 @@ use brisk_sys::{BootTime, Root, Target};
 use brisk_undo::guardian::Guardian;
 use brisk_undo::journal::{Holder, Journal, JournalError, Replay};
 
-/// A guardian that takes longer to undo a few leases is broken.
+/// A guardian that needs longer to revert a few leases is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The longest life of a daemon: some hundred leases, and a few guardians where they are killed.
+/// The longest life of a daemon: enough for some hundred leases, and for a few guardians when those are killed.
 const LONGEST_LIFE_US: usize = 20_000;
-/// A guardian that was being started when its daemon died restores within this time.
+/// A guardian that was being started when its daemon died must restore within this time.
 const UNTOLD_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest time from the death of a guardian to that of its daemon.
 const LONGEST_DELAY_US: f64 = 2_000_000.0;
@@ -30,13 +29,13 @@ const LONGEST_DELAY_US: f64 = 2_000_000.0;
 /// Arguments of `brisk soak`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
-    /// How often to kill
+    /// The number of kills
     #[arg(long, default_value_t = 1000)]
     pub kills: u32,
     /// The seed of all random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Be the daemon that is killed
+    /// Run as the daemon that is killed
     #[arg(long, hide = true)]
     pub be_daemon: bool,
     /// Tunables and the values to lease: /sys/devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate=10000,20000
@@ -44,7 +43,7 @@ pub struct Arguments {
     pub tunables: Vec<Leasable>,
 }
 
-/// A tunable and the values that it may take.
+/// A tunable and the values that may be leased.
 #[derive(Debug, Clone)]
 pub struct Leasable {
     file: PathBuf,
@@ -56,30 +55,29 @@ fn parse_tunable(text: &str) -> Result<Leasable, String> {
     Ok(Leasable { file: file.into(), values: values.split(',').map(str::to_owned).collect() })
 }
 
-/// What was killed and what came of it.
+/// How often each process was killed, and the results.
 #[derive(Debug, Default, Serialize)]
 struct Tally {
     schema: u32,
-    /// Kills in all.
+    /// All kills.
     kills: u32,
-    /// The daemon alone: the guardian must restore.
+    /// Kills of the daemon alone: the guardian must restore.
     daemon: u32,
-    /// The guardian first: the daemon must start another, and is killed then.
+    /// Kills of the guardian: the daemon must start another one, and is killed after that.
     guardian: u32,
-    /// Both at once: `brisk restore` must restore.
+    /// Kills of both at once: `brisk restore` must restore.
     both: u32,
-    /// The guardian, and after a delay of up to 2 s the daemon: the next guardian must restore if there was one.
+    /// Kills of the guardian, then within 2 s of the daemon: the next guardian, if it was started, must restore.
     apart: u32,
-    /// How often something was changed when both had been killed and every guardian had ended: these restorations did
-    /// something.
+    /// How often a value was still changed when both were dead and every guardian had ended, so that `brisk restore` had work.
     found_changed: u32,
-    /// The longest delay between the two kills after which something was still changed.
+    /// The longest delay between the two kills after which a value was still changed.
     longest_unguarded_us: u64,
-    /// How often something was still changed afterwards.
+    /// How often a value was still changed after the restoration.
     left_changed: u32,
 }
 
-/// Kills as often as asked and prints the tally; exit 1 when anything was ever left changed.
+/// Kills as often as requested and prints the tally; exit code 1 when a value was ever left changed.
 ///
 /// # Errors
 /// When processes cannot be started or killed, or a tunable cannot be read.
@@ -137,7 +135,7 @@ fn kill_once(
         }
         _ => {
             tally.apart += 1;
-            // As many below a millisecond as above ten: what happens while the next guardian is started is rare.
+            // Delays are distributed logarithmically, because the start of the next guardian is a short window.
             let delay = Duration::from_micros(LONGEST_DELAY_US.powf(random.unit()) as u64);
             kill_both(arguments, root, originals, (&mut daemon, &mut guardian, delay), tally)?;
         }
@@ -145,7 +143,7 @@ fn kill_once(
     Ok(())
 }
 
-/// Kills the guardian and, `delay` later, the daemon; restores what no other guardian has.
+/// Kills the guardian and, `delay` later, the daemon; restores what no later guardian has restored.
 fn kill_both(
     arguments: &Arguments,
     root: &Root,
@@ -155,7 +153,7 @@ fn kill_both(
 ) -> anyhow::Result<()> {
     guardian.kill()?;
     let killed_at = Instant::now();
-    // Without any delay the daemon has no time to start another that would live.
+    // Without a delay the daemon has no time to start another guardian.
     if !delay.is_zero() {
         std::thread::sleep(delay);
     }
@@ -171,8 +169,8 @@ fn kill_both(
     restore(root)
 }
 
-/// Whether everything is as before. A guardian that the daemon had no time to tell of may still be at it: after a delay it is
-/// given time.
+/// Whether all values are the originals. A guardian that the daemon had no time to report may still be restoring, so after a
+/// `delay` this waits for it.
 fn is_restored_soon(
     arguments: &Arguments,
     root: &Root,
@@ -189,14 +187,14 @@ fn is_restored_soon(
     Ok(true)
 }
 
-/// What `brisk restore` does. A guardian that was started just before both were killed may be at it: it is waited for.
+/// Does what `brisk restore` does. It waits for a guardian that is still restoring, started just before both were killed.
 fn restore(root: &Root) -> anyhow::Result<()> {
     let replay = Replay::of(Holder::Daemon, &root.runtime_folder(), root)?;
     ensure!(replay.is_complete(), "could not restore: {replay:?}");
     Ok(())
 }
 
-/// What each tunable holds; `None` while it does not exist, as another governor's tunables.
+/// The value of each tunable; `None` while it does not exist, because another governor is in force.
 fn values(arguments: &Arguments, root: &Root) -> anyhow::Result<Vec<Option<String>>> {
     let value = |tunable: &Leasable| match root.read(&tunable.file) {
         Ok(value) => Ok(Some(value)),
@@ -206,7 +204,7 @@ fn values(arguments: &Arguments, root: &Root) -> anyhow::Result<Vec<Option<Strin
     arguments.tunables.iter().map(value).collect()
 }
 
-/// The daemon to be killed, and its lines: the pid of each guardian that it has started.
+/// The daemon to be killed, and its output: the pid of each guardian that it has started.
 struct Daemon {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -231,7 +229,7 @@ impl Daemon {
         self.remaining_guardian()?.context("the daemon ended before it had a guardian; see its messages above")
     }
 
-    /// The next guardian that the daemon has told of; none when it is dead and has told of all.
+    /// The next guardian that the daemon has reported; `None` when it is dead and no further one was reported.
     fn remaining_guardian(&mut self) -> anyhow::Result<Option<Watched>> {
         let mut line = String::new();
         if self.lines.read_line(&mut line)? == 0 {
@@ -254,7 +252,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A guardian, which is no child of this process once its daemon is dead; `None` when it had ended before it was opened.
+/// A guardian, which is not a child of this process; `None` when it had ended before it was opened.
 struct Watched(Option<(Pid, OwnedFd)>);
 
 impl Watched {
@@ -292,7 +290,7 @@ impl Watched {
     }
 }
 
-/// The life of the daemon: lease and release at random until killed, and start a new guardian when one has died.
+/// The daemon's loop: it leases and releases at random until it is killed, and starts a new guardian when one has died.
 fn lease_for_ever(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let folder = root.runtime_folder();
     let mut journal = Journal::open(Holder::Daemon, &folder, root)?;
@@ -311,7 +309,7 @@ fn lease_for_ever(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode
             let value = &tunable.values[random.below(tunable.values.len())];
             let until = now + Duration::from_micros(random.below(5000) as u64);
             match journal.lease(now, &target, value, until, "soak") {
-                // Another governor that was leased has other tunables.
+                // A leased governor replaces the tunables of the previous one.
                 Err(JournalError::Device { fault }) if fault.is_missing() => {}
                 outcome => outcome?,
             }

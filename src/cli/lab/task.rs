@@ -1,4 +1,4 @@
-//! `brisk task`: plays a program of an experiment about placement. Experiments start it.
+//! `brisk task`: plays a program of an experiment about placement. Started by experiments.
 
 use std::ffi::CString;
 use std::io::{self, Write};
@@ -15,19 +15,19 @@ use brisk_experiment::tasks::Player;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["front", "beside", "piece"]))]
 pub struct Arguments {
-    /// Be the foreground
+    /// Play the foreground
     #[arg(long, value_name = "NAME", value_parser = named(&Foreground::ALL, Foreground::name))]
     front: Option<Foreground>,
-    /// Run beside it
+    /// Play a background program
     #[arg(long, value_name = "NAME", value_parser = named(&Neighbour::ALL, Neighbour::name))]
     beside: Option<Neighbour>,
-    /// Be one short-lived process of a build
+    /// Play one short-lived process of a build
     #[arg(long)]
     piece: bool,
-    /// Rounds of messages, where any are sent
+    /// Rounds of messages, if the program sends any
     #[arg(long, value_name = "N", default_value_t = 0)]
     rounds: u32,
-    /// Turns of the work loop in a millisecond
+    /// Iterations of the work loop in a millisecond
     #[arg(long, value_name = "N")]
     turns_per_ms: u64,
 }
@@ -40,10 +40,10 @@ fn named<T: Copy + Send + Sync + 'static>(
         .try_map(move |text| all.iter().copied().find(|&one| name(one) == text).ok_or("unknown name"))
 }
 
-/// Plays, then prints what came of it as one JSON line.
+/// Plays the program, then prints the result as one JSON line.
 ///
 /// # Errors
-/// When a thread, a socket or a process cannot be had.
+/// When a thread, a socket or a process cannot be created.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let player = Player { turns_per_ms: arguments.turns_per_ms, program };
@@ -52,10 +52,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         player.compile_piece();
         return Ok(ExitCode::SUCCESS);
     }
-    // As programs of a person are: each in a session of its own, which the scheduler may have compete as one.
+    // Like a user's programs, each has its own session, which autogroup schedules as one.
     rustix::process::setsid().context("cannot begin a session")?;
     let line = if let Some(what) = arguments.front {
-        // Its name is what the kernel, and every program that lists threads, shows.
+        // The kernel and programs that list threads show this name.
         rustix::thread::set_name(&CString::new(what.name())?)?;
         serde_json::to_string(&player.play_in_foreground(what, arguments.rounds)?)?
     } else if let Some(what) = arguments.beside {

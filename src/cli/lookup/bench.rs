@@ -1,4 +1,4 @@
-//! `brisk lookup bench`: what a lookup takes on this device.
+//! `brisk lookup bench`: the cost of a lookup on this device.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -19,12 +19,12 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk lookup bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A client without libbinder samples services up by their popularity, one call of the driver each. It counts
-nanoseconds, or instructions under an emulator that counts them. As root it also times each step, by the
-driver's trace events.
+A client without libbinder looks services up by their popularity, each with one ioctl of the driver. It
+counts nanoseconds, or instructions under an emulator that counts them. As root it also times each step,
+by the driver's trace events.
 
-With --manager it measures its own context manager, on a device that has none yet. Without it measures
-the running one, over the services that it lists.
+With --manager it measures its own context manager, on a device that has none yet. Without --manager it
+measures the running one, with the services that it lists.
 
 Examples:
   brisk lookup bench --format android-14
@@ -33,14 +33,14 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     context: ContextArguments,
-    /// Start a context manager first: `own` (a linear list, as Android 5's), `cooperating` (the same,
-    /// with answers that the driver may cache), or a command
+    /// Start a context manager first: `own` (a linear list, like Android 5's), `cooperating` (the
+    /// same, with answers that the driver may cache), or a command
     #[arg(long, value_name = "COMMAND", value_parser = manager)]
     manager: Option<Manager>,
-    /// Register so many services with it
+    /// Register this many services with it
     #[arg(long, value_name = "N", default_value_t = 100, requires = "manager")]
     services: usize,
-    /// Measure so many lookups, after one of every service
+    /// Measure this many lookups, after one lookup of each service
     #[arg(long, alias = "lookups", value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..))]
     lookups: u32,
     /// Seed the order of the names
@@ -58,7 +58,7 @@ struct Report<'a> {
     format: &'a str,
     #[serde(flatten)]
     measured: Measured,
-    /// What the calls consist of; `None` when no manager was asked, or the driver's events cannot be had.
+    /// The steps of a call; `None` when no call reached a manager, or the driver's events are not available.
     steps: Option<Steps>,
 }
 
@@ -66,7 +66,7 @@ fn manager(text: &str) -> Result<Manager, String> {
     match text.trim() {
         "" => Err("no command".into()),
         "own" | "cooperating" if cfg!(not(feature = "lab")) => {
-            Err("this brisk was built for a device, without the lab's context manager; name a command".into())
+            Err("this build for devices lacks the lab's context manager; name a command".into())
         }
         command => Ok(Manager::named(command)),
     }
@@ -75,7 +75,7 @@ fn manager(text: &str) -> Result<Manager, String> {
 /// Measures and prints.
 ///
 /// # Errors
-/// When there is no binder device, no context manager, or it does not speak the format.
+/// When there is no binder device or no context manager, or the manager does not use the format.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let ContextArguments { device, format } = &arguments.context;
     let cast = arguments.manager.as_ref().map(|manager| Cast::start(device, format, manager, arguments.services));
@@ -122,7 +122,7 @@ fn table(report: &Report<'_>) -> String {
         let _ = writeln!(text, "{name:NAME_WIDTH$}{:>10.0}{:>10.0}", figures.p50, figures.p99);
     };
     row("request, in user space", &report.measured.request);
-    row("lookup, one call of the driver", &report.measured.call);
+    row("lookup, one ioctl of the driver", &report.measured.call);
     if let Some(steps) = &report.steps {
         row("  into the driver, request copied", &steps.entry);
         row("  to the context manager", &steps.switch);
@@ -131,14 +131,14 @@ fn table(report: &Report<'_>) -> String {
     }
     row("answer, in user space", &report.measured.answer);
     let floors = &report.measured.floors;
-    let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: a call that does nothing", floors.empty_call);
+    let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: an empty call", floors.empty_call);
     let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: one pair of references", floors.reference_pair);
     let note = match &report.steps {
         Some(steps) => format!(
-            "Steps: {} lookups recorded by trace events, whose own cost ({:.0} each) is taken off.",
+            "Steps: {} lookups recorded by trace events; their own cost ({:.0} each) is subtracted.",
             steps.lookups, steps.event_cost
         ),
-        None => "Steps: none seen; they need root, binder's trace events, and a manager that is asked.".to_owned(),
+        None => "Steps: none; they need root, binder's trace events, and lookups that reach the manager.".to_owned(),
     };
     let _ = writeln!(text, "\n{note}");
     text
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managers_are_named_or_are_commands() {
+    fn a_manager_is_a_known_name_or_a_command() {
         for (text, expected) in [
             ("own", Manager::Own { cooperate: false }),
             ("cooperating", Manager::Own { cooperate: true }),

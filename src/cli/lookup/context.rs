@@ -1,4 +1,4 @@
-//! Which binder context a command is about.
+//! The arguments that select a binder context.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use brisk_sys::binder::WireFormat;
 
-/// Which device, and how it is spoken to.
+/// The binder device and its context manager's wire format.
 #[derive(Debug, Args)]
 pub struct ContextArguments {
     /// The binder device
@@ -20,7 +20,7 @@ pub struct ContextArguments {
 /// The wire format called `name`.
 ///
 /// # Errors
-/// Those that are known, in words.
+/// A message that lists the known formats.
 pub fn wire_format(name: &str) -> Result<&'static WireFormat, String> {
     let known = || WireFormat::all().iter().map(|format| format.name.as_str()).collect::<Vec<_>>().join(", ");
     WireFormat::named(name).ok_or_else(|| format!("known are {}", known()))

@@ -1,4 +1,4 @@
-//! `brisk lookup`: service lookups through binder, and the cache inside the driver that answers them.
+//! `brisk lookup`: service lookups through binder, and the driver's cache of their answers.
 
 mod bench;
 pub mod context;

@@ -1,4 +1,4 @@
-//! Calls of the context manager, recorded one by one: a probe of our own at the entry of the driver's function that sends.
+//! Records each call of the context manager, by a kprobe at the entry of the driver's `binder_transaction`.
 
 use std::collections::HashMap;
 use std::thread::sleep;
@@ -14,17 +14,17 @@ use brisk_sys::{Root, process};
 const EVENT: &str = "brisk/context_manager_call";
 /// `binder_transaction(proc, thread, struct binder_transaction_data *tr, reply, ...)`: the target's handle, the function's
 /// code, the size of the data and its first 256 bytes, by that structure's offsets on a 64-bit kernel
-/// (include/uapi/linux/android/binder.h). The data is the caller's memory: kernels tell it from their own by its address
-/// (x86, arm64), and take no array that is marked as such (`+u`). 256 bytes hold a request for a name of 89 characters.
+/// (include/uapi/linux/android/binder.h). The data is in user memory, which the kernel recognises by its address (x86,
+/// arm64); an explicit `+u` is not accepted for arrays. 256 bytes hold a request for a name of 89 characters.
 const DEFINITION: &str = "binder_transaction handle=+0($arg3):u32 code=+16($arg3):u32 reply=$arg4:s32 \
                           size=+32($arg3):u64 data=+0(+48($arg3)):x32[64]";
-/// So often what was recorded is read, while callers are alive and can be asked for their user.
+/// The period in which events are read: short, so that most callers still exist when their user is read from /proc.
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// Records for `duration`.
 ///
 /// # Errors
-/// Without root's rights, and where the kernel has no such probes.
+/// Without root's rights, and where the kernel has no kprobe events.
 pub fn record(root: &Root, format: &WireFormat, buffer_kib: u32, duration: Duration) -> anyhow::Result<Recording> {
     let mut trace =
         TraceInstance::make(root, "brisk-record-calls", buffer_kib).context("this needs root and tracefs")?;
@@ -43,11 +43,11 @@ pub fn record(root: &Root, format: &WireFormat, buffer_kib: u32, duration: Durat
     Ok(recorder.recording)
 }
 
-/// Makes calls of events.
+/// Converts trace events to calls.
 struct Recorder<'a> {
     root: &'a Root,
     format: &'a WireFormat,
-    /// By thread: its process and its user.
+    /// The process and the user of each thread.
     callers: HashMap<u32, (u32, Option<u32>)>,
     recording: Recording,
 }
@@ -64,14 +64,14 @@ impl Recorder<'_> {
     }
 }
 
-/// The process and the real user of a thread; a thread that has ended counts as a process of its own.
+/// The process and the real user of a thread; a thread that has ended is counted as a process of its own.
 fn caller(root: &Root, tid: u32) -> (u32, Option<u32>) {
     let status = root.read(format!("/proc/{tid}/status")).unwrap_or_default();
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
     (process.unwrap_or(tid), process::parse_real_uid(&status))
 }
 
-/// What a call asked for, if it is a lookup or a registration.
+/// The request and the service of a call, if it is a lookup or a registration.
 fn asked(format: &WireFormat, event: &TraceEvent) -> Option<(Request, String)> {
     let code = u32::try_from(event.number("code")?).ok()?;
     let words = event.numbers("data")?;
@@ -91,7 +91,7 @@ mod tests {
 
     fn event(code: u32, data: &[u8], size: usize) -> TraceEvent {
         let mut bytes = data.to_vec();
-        // What lies behind the request in the caller's memory.
+        // Other data of the caller after the request.
         bytes.resize(256, 0x55);
         let words = bytes.chunks_exact(4).map(|word| format!("{:#x}", u32::from_ne_bytes(word.try_into().unwrap())));
         let words = words.collect::<Vec<_>>().join(",");
@@ -101,7 +101,7 @@ mod tests {
 
     // Verifies LOOKUP-8.
     #[test]
-    fn requests_of_every_format_are_read() {
+    fn requests_of_every_format_are_parsed() {
         for format in WireFormat::all() {
             let code = format.check_code();
             let ask = |name: &str, cut: usize| {
@@ -109,7 +109,7 @@ mod tests {
                 asked(format, &event(code, &data, data.len() - cut))
             };
             assert_eq!(ask("activity", 0), Some((Request::Lookup, "activity".into())), "{}", format.name);
-            // A name that goes on behind what was fetched, and a request that is cut off.
+            // A name that is longer than the fetched data, and a truncated request.
             assert_eq!(ask(&"n".repeat(200), 0), None, "{}", format.name);
             assert_eq!(ask("activity", 4), None, "{}", format.name);
             let add = format.add_request("window", 7).data;

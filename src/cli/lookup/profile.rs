@@ -1,4 +1,4 @@
-//! `brisk lookup profile`: what the driver's cache must know of a context manager that does not take part.
+//! `brisk lookup profile`: the wire format that the driver's cache needs for a context manager that does not cooperate.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ Example, as root, on Android 14:
   cd /sys/kernel/binder_cache/binder
   brisk lookup profile android-14 > profile && echo transparent > mode")]
 pub struct Arguments {
-    /// The wire format; without it, those that are known are listed
+    /// The wire format; without it, the known formats are listed
     #[arg(value_name = "FORMAT", value_parser = wire_format)]
     format: Option<&'static WireFormat>,
 }

@@ -1,4 +1,4 @@
-//! `brisk lookup record`: which services are looked up how often, as far as this device lets it be seen.
+//! `brisk lookup record`: counts lookups by service or by process, depending on the sources that this kernel has.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,36 +22,36 @@ use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
-/// Room for some twenty thousand calls a CPU.
+/// Enough for some twenty thousand calls on each CPU.
 const BUFFER_KIB: u32 = 4096;
 
 /// Arguments of `brisk lookup record`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 There are two sources; the first that the kernel has is used:
-  cache  the driver's own cache (kernel/binder-cache): names, and how often each
-         was a hit; without answers that it never keeps or has evicted
-  trace  the driver's trace events: every lookup, by process and function,
-         without the name
+  cache  the driver's cache (kernel/binder-cache): names and their hits; without
+         answers that are never cached or were evicted
+  trace  the driver's trace events: every lookup, by process and function code,
+         without names
 
-With --output a probe at the driver's entry records every lookup and registration in order, with the
-service's name, the process and its user, for `brisk lookup simulate --replay FILE`. It needs
-CONFIG_KPROBE_EVENTS, delays each binder call a little while it records, and is removed afterwards.
+With --output a kprobe in the driver records every lookup and registration in order, with the service's
+name, the process and its user, for `brisk lookup simulate --replay FILE`. It needs CONFIG_KPROBE_EVENTS,
+delays each binder call slightly while it records, and is removed afterwards.
 
 Examples:
   sudo brisk lookup record                          ten seconds
   sudo brisk lookup record --seconds 60 --json      for a script
-  sudo brisk lookup record --output lookups.jsonl   each lookup, for a replay")]
+  sudo brisk lookup record --output lookups.jsonl   every lookup, for a replay")]
 pub struct Arguments {
     #[command(flatten)]
     context: ContextArguments,
-    /// Record for so many seconds
+    /// Record for this many seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// Use this source alone
+    /// Use only this source
     #[arg(long)]
     source: Option<Source>,
-    /// Record each lookup by a probe, and write them to FILE
+    /// Record every lookup by a kprobe, and write them to FILE
     #[arg(long, value_name = "FILE", conflicts_with = "source")]
     output: Option<PathBuf>,
     /// Print one JSON object
@@ -64,28 +64,28 @@ pub struct Arguments {
 enum Source {
     /// The driver's cache: names
     Cache,
-    /// The driver's trace events: processes and functions
+    /// The driver's trace events: processes and function codes
     Trace,
-    /// A probe at the driver's entry: everything
+    /// A kprobe in the driver: everything
     #[value(skip)]
     Probe,
 }
 
-/// What was looked up, most often first.
+/// The lookups, the most frequent first.
 #[derive(Debug, PartialEq, Serialize)]
 struct Report {
     schema: u32,
     source: Source,
     seconds: u64,
     lookups: u64,
-    /// The share of the most frequent quarter of the rows; the paper found 80 %.
+    /// The most frequent quarter's share of all lookups; the paper found 80 %.
     top_quarter_share: Option<f64>,
     rows: Vec<Row>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
 struct Row {
-    /// A service's name, or a process and the function's code.
+    /// A service's name, or a process and the function code.
     what: String,
     count: u64,
 }
@@ -93,7 +93,7 @@ struct Row {
 /// Records and prints.
 ///
 /// # Errors
-/// When neither source can be read: without rights, or where the kernel has none of them.
+/// When no source can be read: without rights, or where the kernel has none of them.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let device = &arguments.context.device;
     let context = device.file_name().context("the device has no name")?.to_string_lossy().into_owned();
@@ -121,7 +121,7 @@ fn record_cache(root: &Root, context: &str, seconds: u64) -> anyhow::Result<BTre
     Ok(grown(&before, read()?))
 }
 
-/// What was counted since `before`; what was forgotten and came back begins at zero.
+/// The hits since `before`. An entry that was evicted and cached again counts from zero.
 fn grown(before: &BTreeMap<String, u64>, after: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let since = |(name, hits): (String, u64)| {
         let earlier = before.get(&name).copied().unwrap_or(0);
@@ -137,13 +137,13 @@ fn record_trace(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<S
     let trace = TraceInstance::make(root, "brisk-record", BUFFER_KIB)
         .and_then(|trace| trace.enable("binder/binder_transaction", "reply == 0").map(|()| trace))
         .context("this needs root, and a kernel with binder's trace events")?;
-    // The driver's events name objects by number: a ping of our own tells the context manager's.
+    // The driver's events identify nodes by number; our own ping shows the context manager's number.
     Client::new(Connection::open(device, MAP_BYTES)?, format).ping().context("no context manager answers")?;
     sleep(Duration::from_secs(arguments.seconds));
     let events = trace.finish()?;
     let own = std::process::id();
     let Some(node) = manager_node(&events, own) else {
-        bail!("the kernel has not recorded our own call: is another program stopping the trace?");
+        bail!("the kernel has not recorded brisk's own call: is another program stopping the trace?");
     };
     Ok(by_process(&events, node, own, &format.lookup_codes()))
 }
@@ -175,7 +175,7 @@ fn by_process(events: &[TraceEvent], node: u64, own: u32, lookup: &[u32]) -> BTr
 impl Report {
     fn of(source: Source, seconds: u64, counts: BTreeMap<String, u64>) -> Self {
         let mut rows: Vec<Row> = counts.into_iter().map(|(what, count)| Row { what, count }).collect();
-        // Stable: equals stay in the order of their names.
+        // Stable: rows with equal counts stay in the order of their names.
         insertion_sort(&mut rows, |one, next| one.count < next.count);
         let lookups = rows.iter().map(|row| row.count).sum();
         let top: u64 = rows.iter().take(rows.len().div_ceil(4)).map(|row| row.count).sum();
@@ -188,9 +188,9 @@ fn text(report: &Report) -> String {
     const BOLD: Style = Style::new().bold();
     const BAR_WIDTH: f64 = 30.0;
     let seen = match report.source {
-        Source::Cache => "answered by the driver's cache; others are not seen",
-        Source::Trace => "by process, from the driver's trace events; names are not seen",
-        Source::Probe => "each seen by a probe at the driver's entry",
+        Source::Cache => "answered by the driver's cache; others are not counted",
+        Source::Trace => "by process, from the driver's trace events, which have no names",
+        Source::Probe => "all recorded by a kprobe in the driver",
     };
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -217,14 +217,14 @@ mod tests {
 
     // Verifies LOOKUP-8.
     #[test]
-    fn what_came_since_is_counted() {
+    fn only_hits_since_the_first_reading_are_counted() {
         let (before, after) =
             (counts(&[("a", 5), ("b", 7), ("c", 2)]), counts(&[("a", 9), ("b", 3), ("c", 2), ("d", 1)]));
         assert_eq!(grown(&before, after), counts(&[("a", 4), ("b", 3), ("d", 1)]));
     }
 
     #[test]
-    fn the_most_frequent_come_first_and_their_share_is_told() {
+    fn the_most_frequent_come_first_and_their_share_is_reported() {
         let report = Report::of(Source::Cache, 10, counts(&[("a", 1), ("b", 80), ("c", 9), ("d", 10)]));
         assert_eq!(report.rows.iter().map(|row| row.what.as_str()).collect::<Vec<_>>(), ["b", "d", "c", "a"]);
         assert_eq!((report.lookups, report.top_quarter_share), (100, Some(0.8)));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_differ_from_other_calls_by_object_and_function() {
+    fn lookups_are_recognised_by_node_and_function_code() {
         let lines = "app-7 [000] ..... 10: binder_transaction: transaction=1 dest_node=3 reply=0 flags=0x10 code=0x1
             brisk-9 [000] ..... 11: binder_transaction: transaction=2 dest_node=3 reply=0 flags=0x10 code=0x5f504e47
             app-7 [000] ..... 12: binder_transaction: transaction=3 dest_node=4 reply=0 flags=0x10 code=0x1

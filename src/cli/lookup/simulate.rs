@@ -24,7 +24,7 @@ const SCHEMA: u32 = 1;
 The built-in traces are models; their file names the source of each, and --file reads another one. Runs
 of a trace are random but repeatable; ratios are means over all runs with 95 % intervals. --replay reads
 a recording of `brisk lookup record --output FILE`. The paper's cache is lfu with 10 entries (its Bloom
-filter changes no hit, only the cost of a miss).
+filter changes the cost of a miss, not the hits).
 
 Examples:
   brisk lookup simulate                          every trace, 10 and 128 entries
@@ -33,25 +33,25 @@ Examples:
   brisk lookup simulate --replay lookups.jsonl   the gain on a recorded device
   brisk lookup simulate --json                   one JSON object")]
 pub struct Arguments {
-    /// Simulate caches of so many entries
+    /// Simulate caches with this many entries
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,128")]
     entries: Vec<usize>,
-    /// Evict by these policies
+    /// Evict entries by these policies
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', default_value = "lfu,lru")]
     policy: Vec<PolicyArgument>,
-    /// Share answers among these callers
+    /// Share cached answers among these callers
     #[arg(long, default_value = "shared")]
     scope: ScopeArgument,
-    /// Replay this trace alone; may be repeated
+    /// Run only this trace; may be repeated
     #[arg(long, value_name = "NAME")]
     trace: Vec<String>,
-    /// Read the traces from FILE in place of the built-in ones
+    /// Read the traces from FILE instead of the built-in ones
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Replay a recording in place of the models; may be repeated
+    /// Replay a recording instead of the models; may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "trace", "replicates", "seed"])]
     replay: Vec<PathBuf>,
-    /// Run each trace so many times
+    /// Run each trace this many times
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     replicates: u32,
     /// Seed the runs
@@ -64,32 +64,32 @@ pub struct Arguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PolicyArgument {
-    /// The entry looked up least often (the paper)
+    /// The least frequently used entry (the paper)
     Lfu,
-    /// The entry not looked up for the longest time
+    /// The least recently used entry
     Lru,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ScopeArgument {
-    /// All that are not isolated: the context manager cooperates
+    /// All callers that are not isolated: the context manager cooperates
     Shared,
-    /// Those with the same credentials: the context manager does not cooperate
+    /// Callers with the same credentials: the context manager does not cooperate
     Caller,
     /// Both
     Both,
 }
 
-/// What one cache did on one trace.
+/// The result of one cache on one trace.
 #[derive(Debug, Serialize)]
 struct Cell {
     #[serde(flatten)]
     arm: CacheArm,
-    /// The mean of the courses' hit ratios.
+    /// The mean hit ratio of the runs.
     hit_ratio: f64,
-    /// Its 95 % bootstrap interval; a recording has one course, and none.
+    /// Its 95 % bootstrap interval; `None` for a recording, which has one run.
     ci: Option<[f64; 2]>,
-    /// Lookups of all courses, and what became of them.
+    /// The lookups of all runs, and their outcomes.
     #[serde(flatten)]
     tally: Tally,
 }
@@ -105,13 +105,13 @@ struct Row {
 #[derive(Debug, Serialize)]
 struct Report {
     schema: u32,
-    /// What the traces are made of; absent where recordings are replayed.
+    /// The parameters of the models; absent where recordings are replayed.
     #[serde(flatten)]
     models: Option<Models>,
     traces: Vec<Row>,
 }
 
-/// What the courses of modelled traces have in common.
+/// The parameters that all modelled traces share.
 #[derive(Debug, Serialize)]
 struct Models {
     seed: u64,
@@ -123,7 +123,7 @@ struct Models {
 /// Simulates and prints.
 ///
 /// # Errors
-/// When the traces cannot be read, or there is none of the name that is asked for.
+/// When the traces cannot be read, or none has the requested name.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let report = if arguments.replay.is_empty() { simulate_models(arguments)? } else { replay(arguments)? };
     let mut out = anstream::stdout().lock();
@@ -165,7 +165,7 @@ fn replay(arguments: &Arguments) -> anyhow::Result<Report> {
         let lookups = recording.lookups();
         let title = format!("{} lookups of {} services", lookups.values().sum::<u64>(), lookups.len());
         let Head { lost_events, unread, .. } = recording.head;
-        let basis = format!("recorded; {lost_events} events lost, {unread} calls not read");
+        let basis = format!("recorded; {lost_events} events lost, {unread} calls not parsed");
         let trace = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Row { trace, title, basis, arms: arms.iter().zip(simulation::run(&arms, &events)).map(cell).collect() })
     };
@@ -198,7 +198,7 @@ fn arms(arguments: &Arguments) -> Vec<CacheArm> {
     arms
 }
 
-/// Runs the same courses of `trace` through every cache.
+/// Feeds the same random runs of `trace` to every cache.
 fn simulate(trace: &Trace, traces: &Traces, arms: &[CacheArm], arguments: &Arguments) -> Row {
     let course = |replicate: u32| -> Vec<Tally> {
         let mut random = Random::stream(arguments.seed, u64::from(replicate));
@@ -224,7 +224,7 @@ fn simulate(trace: &Trace, traces: &Traces, arms: &[CacheArm], arguments: &Argum
     Row { trace: trace.name.clone(), title: trace.title.clone(), basis: trace.basis.clone(), arms }
 }
 
-/// What `course` gives for each number below `count`, in their order, with a thread for each CPU.
+/// The results of `course` for each number below `count`, in order, computed with a thread for each CPU.
 fn in_parallel<T: Send>(count: u32, course: &(dyn Fn(u32) -> T + Sync)) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u32).min(count);
     let share = |thread: u32| (thread..count).step_by(threads as usize).map(course).collect::<Vec<T>>();
@@ -246,7 +246,7 @@ fn table(report: &Report) -> String {
     let _ = match &report.models {
         Some(models) => writeln!(
             text,
-            "Hit ratios: mean of {} courses, 95 % interval; {} services, the top quarter takes {:.0} % of the lookups\n",
+            "Hit ratios: mean of {} runs, 95 % interval; {} services, the top quarter takes {:.0} % of the lookups\n",
             models.replicates,
             models.services,
             models.top_quarter_share * 100.0
@@ -299,7 +299,7 @@ mod tests {
 
     // Verifies LOOKUP-8.
     #[test]
-    fn the_table_has_a_column_a_cache_and_the_seed_decides() {
+    fn the_table_has_a_column_for_each_cache_and_follows_the_seed() {
         let traces = Traces::built_in();
         let arguments = |seed| Arguments {
             entries: vec![10, 128],

@@ -1,4 +1,4 @@
-//! `brisk lookup status`: what the cache inside the binder driver does.
+//! `brisk lookup status`: the state of the binder driver's cache.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -19,11 +19,11 @@ const SCHEMA: u32 = 1;
 #[command(after_help = "\
 Exit code 0 when the driver answers lookups of a context, 1 when it does not.
 
-The kept answers are listed by debugfs, which only root may read.
+The cached answers are listed in debugfs, which only root may read.
 
 Examples:
-  brisk lookup status              for people
-  sudo brisk lookup status --json  everything, with the answers that are kept")]
+  brisk lookup status              text
+  sudo brisk lookup status --json  everything, with the cached answers")]
 pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
@@ -42,9 +42,9 @@ struct Report {
 struct Context {
     #[serde(flatten)]
     status: CacheStatus,
-    /// Hits by hits and misses; `None` while there were none.
+    /// Hits divided by hits and misses; `None` while both are zero.
     hit_ratio: Option<f64>,
-    /// What is kept; `None` where debugfs cannot be read.
+    /// The cached answers; `None` where debugfs cannot be read.
     kept: Option<Vec<CacheEntry>>,
 }
 
@@ -91,7 +91,7 @@ fn text(report: &Report) -> String {
         let _ = writeln!(text, "  {:<18}{}, room for {}", "policy", status.policy, status.capacity);
         for (name, value) in &status.counters {
             let line = format!("  {:<18}{value}", name.replace('_', " "));
-            // What was never refused is worth no attention.
+            // Counters at zero are dimmed.
             let style = if *value == 0 { FAINT } else { Style::new() };
             let _ = writeln!(text, "{style}{line}{style:#}");
         }

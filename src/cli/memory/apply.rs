@@ -1,4 +1,4 @@
-//! `brisk memory apply`: carries the plan out, and restores everything when it is stopped.
+//! `brisk memory apply`: applies the plan, and reverts it when the command is stopped.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -17,35 +17,35 @@ use brisk_undo::journal::{Holder, Journal, RestoreOutcome};
 /// Arguments of `brisk memory apply`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Applies all of the plan or nothing, until this command is stopped (Ctrl-C, SIGTERM); after SIGKILL its
-guardian restores everything. Swap that would not fit into memory stays in use, with a message:
+Applies the whole plan or nothing, until this command is stopped (Ctrl-C, SIGTERM); after SIGKILL its
+guardian reverts it. If the contents of swap do not fit into memory, swap stays on, with a message;
 `brisk restore` tries again.
 
-Exit code 0 when the plan is applied or changes nothing, 2 when it cannot be applied.
+Exit code 0 when the plan was applied or changes nothing, 2 when it cannot be applied.
 
 Examples:
   sudo brisk memory apply                   until Ctrl-C
   sudo brisk memory apply --keep            until `brisk restore`
   sudo brisk memory apply --variant paper   zram of 15 % of memory with lzo")]
 pub struct Arguments {
-    /// Apply this variant; by default that of the configuration
+    /// Apply this variant [default: that of the configuration]
     #[arg(long, alias = "arm", value_enum)]
     variant: Option<ZramPlan>,
-    /// Set the size of the zram device in place of the plan's
+    /// Override the plan's size of the zram device
     #[arg(long, value_name = "KIB")]
     size_kib: Option<u64>,
-    /// Set the algorithm in place of the plan's
+    /// Override the plan's algorithm
     #[arg(long, value_name = "NAME")]
     algorithm: Option<String>,
-    /// End and leave the plan applied; `brisk restore` reverts it
+    /// Exit and leave the plan applied; `brisk restore` reverts it
     #[arg(long)]
     keep: bool,
 }
 
-/// Carries the plan out.
+/// Applies the plan.
 ///
 /// # Errors
-/// When something cannot be set; everything is restored then.
+/// When a setting cannot be applied; all changes are then reverted.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     super::super::log::start(tracing::Level::INFO);
     let mut wishes = Layers::read(root)?.config.memory.zram;
@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     wishes.algorithm = arguments.algorithm.clone().unwrap_or(wishes.algorithm);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let folder = Holder::Memory.folder(root);
-    // What an earlier one has left is restored first, so that the plan sees the device as it is.
+    // Opening the journal restores what an earlier run left, so that the plan is computed from the device's own values.
     let mut journal = Journal::open(Holder::Memory, &folder, root)?;
     let plan = MemoryPlan::wished(&MemoryDevice::probe(root), &wishes);
     let changes = changes(&plan).map_err(|reason| anyhow!(reason))?;
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let guardian = if arguments.keep { None } else { Some(Guardian::start(Holder::Memory, &folder, root)?) };
     for change in &changes {
         let held = journal.lease(BootTime::now(), &change.target, &change.value, BootTime::FOR_EVER, &change.reason);
-        held.context("cannot apply the plan; all its changes are restored")?;
+        held.context("cannot apply the plan; all its changes are reverted")?;
         writeln!(std::io::stdout(), "{} is {}", change.target, change.value)?;
     }
     if arguments.keep {

@@ -1,4 +1,4 @@
-//! `brisk memory kills`: the history of kills: which process, why then, why that one, and the memory that it returned.
+//! `brisk memory kills`: the history of kills: the process, the cause, the reason for the choice, and the memory returned.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ const SCHEMA: u32 = 1;
 Examples:
   brisk memory kills            the last ten kills since boot
   brisk memory kills --last 1   the last one
-  brisk memory kills --json     all that are remembered")]
+  brisk memory kills --json     all recorded kills")]
 pub struct Arguments {
     /// Show this many of the last kills
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -39,7 +39,7 @@ struct Report {
 /// Prints the kills.
 ///
 /// # Errors
-/// When they cannot be read or standard output cannot be written.
+/// When the log cannot be read or standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let report = Report { schema: SCHEMA, kills: kill_log::read(root)? };
     answer::print(&report, arguments.json, |report| {

@@ -1,4 +1,4 @@
-//! `brisk memory`: the settings of zram and reclaim that suit this device, the headroom, and the history of kills.
+//! `brisk memory`: settings of zram and reclaim for this device, the headroom, and the history of kills.
 
 mod apply;
 mod kills;
@@ -24,7 +24,7 @@ enum Command {
     /// Apply the plan until this command is stopped
     Apply(apply::Arguments),
     /// Show the history of kills: process, reason, memory returned
-    // Its name until version 0.2.
+    // `explain` was its name until version 0.2.
     #[command(alias = "explain")]
     Kills(kills::Arguments),
     /// Show headroom, zram efficiency, and the next kill candidates

@@ -1,4 +1,4 @@
-//! `brisk memory plan`: what would be set, and why. It reads, and writes nothing.
+//! `brisk memory plan`: the planned settings with their reasons. It writes nothing.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ Writes nothing.
 Examples:
   brisk memory plan                   brisk's settings, each with its reason
   brisk memory plan --variant paper   zram of 15 % of memory with lzo
-  brisk memory plan --json            the same for a program")]
+  brisk memory plan --json            the same for programs")]
 pub struct Arguments {
     /// Plan for this variant
     #[arg(long, alias = "arm", value_enum, default_value_t)]
@@ -36,7 +36,7 @@ struct Report {
     schema: u32,
     #[serde(flatten)]
     plan: MemoryPlan,
-    /// What is there but could not be read.
+    /// Files that exist but could not be read.
     faults: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `brisk memory status`: how much memory can still be had, what zram makes of it, and who would go first.
+//! `brisk memory status`: headroom, zram efficiency, and the next kill candidates.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -20,16 +20,16 @@ use brisk_sys::memory::zram::Zram;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
-/// As many processes as a person reads.
+/// How many candidates the text lists.
 const SHOWN: usize = 10;
 
 /// Arguments of `brisk memory status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-headroom = free above the high watermark
+headroom = free memory above the high watermark
            + file pages above 5 % of memory
-           + (1 - r) x what free swap could take
-r        = memory that a byte on swap costs
+           + (1 - r) x what can still be swapped out
+r        = memory that a byte on swap occupies
 
 Kills nothing: the order shows which process would be killed first, and why.
 
@@ -37,7 +37,7 @@ Exit code 0 while there is headroom, 1 when there is none, 2 when memory cannot 
 
 Examples:
   sudo brisk memory status              the processes of all users
-  brisk memory status --mode lmk-rss    the choice of the kernel's killer
+  brisk memory status --mode lmk-rss    the order of the kernel's killer
   brisk memory status --json            everything, with every process")]
 pub struct Arguments {
     /// Select victims as this killer does
@@ -55,11 +55,11 @@ struct Report {
     headroom: Headroom,
     pressure: Option<Pressure>,
     zram: Vec<Device>,
-    /// Absent where nothing was ever written back.
+    /// Absent if nothing was ever written back.
     #[serde(skip_serializing_if = "Option::is_none")]
     writeback: Option<Writeback>,
     mode: VictimMode,
-    /// The lowest oom_score_adj that would be taken now; `None` when no process would be.
+    /// The lowest oom_score_adj that would be killed now; `None` when no process would be.
     adj_threshold: Option<i16>,
     protection: Protection,
     /// How many processes hold memory.
@@ -72,16 +72,16 @@ struct Report {
 struct Device {
     #[serde(flatten)]
     zram: Zram,
-    /// Memory by byte held; `None` below a MiB.
+    /// Memory used divided by bytes held; `None` below 1 MiB.
     ratio: Option<f64>,
 }
 
 /// What brisk has written to flash.
 #[derive(Debug, Serialize)]
 struct Writeback {
-    /// On the last day on which it wrote, with what it was about to.
+    /// On the last day with writes, including writes that were started but may not have completed.
     today_kib: u64,
-    /// Since it has been counted.
+    /// Since counting began.
     total_kib: u64,
 }
 
@@ -143,18 +143,18 @@ fn text(report: &Report) -> String {
         let _ = writeln!(text, "  {name:<14}{:>9} MiB  {FAINT}{what}{FAINT:#}", kib / 1024);
     };
     term("free", headroom.free_kib, "above the high watermark");
-    term("files", headroom.file_kib, &format!("above the {} MiB that they keep", headroom.file_floor_kib / 1024));
+    term("files", headroom.file_kib, &format!("above the {} MiB that are kept", headroom.file_floor_kib / 1024));
     for area in &headroom.swaps {
         let price = match (area.ratio > 0.0, area.is_measured) {
             (false, _) => "which costs no memory".to_owned(),
-            (true, true) => format!("at r = {:.2} (measured)", area.ratio),
-            (true, false) => format!("at r = {:.2} (assumed: too little is there)", area.ratio),
+            (true, true) => format!("r = {:.2} (measured)", area.ratio),
+            (true, false) => format!("r = {:.2} (assumed: too little is swapped out)", area.ratio),
         };
-        let what = format!("of {} MiB swapped out to {}, {price}", area.taken_kib / 1024, area.path);
+        let what = format!("by swapping {} MiB to {}, {price}", area.taken_kib / 1024, area.path);
         term("swap", area.won_kib, &what);
     }
     if headroom.swaps.is_empty() {
-        term("swap", 0, "there is none");
+        term("swap", 0, "no swap");
     }
     pressure(&mut text, report.pressure.as_ref());
     report.zram.iter().for_each(|device| zram(&mut text, device));
@@ -172,12 +172,12 @@ fn text(report: &Report) -> String {
 fn pressure(text: &mut String, pressure: Option<&Pressure>) {
     let what = match pressure {
         Some(Pressure { some, full }) => format!(
-            "some waited {:.2} % of the last 10 s, all {:.2} %; {:.1} s since boot",
+            "some {:.2} %, full {:.2} % of the last 10 s; some {:.1} s since boot",
             some.average_10s_percent,
             full.average_10s_percent,
             some.total_us as f64 / 1e6
         ),
-        None => "this kernel does not say (CONFIG_PSI)".to_owned(),
+        None => "not available (CONFIG_PSI)".to_owned(),
     };
     let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{what}", "Pressure");
 }
@@ -201,9 +201,9 @@ fn zram(text: &mut String, device: &Device) {
 fn victims(text: &mut String, report: &Report) {
     let (may_go, all) = (report.victims.len(), report.process_count);
     let order = if may_go > 1 { ", in this order" } else { "" };
-    let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{may_go} of {all} processes may go{order}", "Victims");
+    let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{may_go} of {all} processes may be killed{order}", "Victims");
     if report.adj_threshold.is_none() {
-        let _ = writeln!(text, "  memory is not tight enough for this killer to end a process");
+        let _ = writeln!(text, "  memory is not low enough for this killer to kill a process");
     }
     for victim in report.victims.iter().take(SHOWN) {
         let mib = victim.predicted_kib as f64 / 1024.0;

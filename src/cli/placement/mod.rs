@@ -37,27 +37,27 @@ enum Command {
     Resources(resources::Options),
 }
 
-/// Options of both.
+/// Options of `brisk placement show` and `explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A daemon that does placement is asked. Without one, this command samples the threads for a while and
-shows what a daemon would do; it changes nothing.
+If the daemon does placement, its state is shown. Otherwise this command samples threads for --seconds
+and shows what a daemon would do; it changes nothing.
 
 light        short bursts with deadlines, or asleep: never deprioritised
-interactive  neither
+interactive  neither light nor bulk
 bulk         CPU-bound: deprioritised where that helps the foreground
 
-Demand is CPU time over the time that the thread did not wait for a CPU.
+Demand is CPU time divided by the time in which the thread did not wait for a CPU.
 
 Examples:
   brisk placement show                        all threads that are awake
   brisk placement explain --foreground 1234   with 1234 in the foreground
-  brisk placement show --json                 the same for a program")]
+  brisk placement show --json                 the same for programs")]
 struct Options {
-    /// Treat this process as the foreground, and sample here; may be repeated
+    /// Treat this process as the foreground, without asking a daemon; may be repeated
     #[arg(long, alias = "front", value_name = "PID")]
     foreground: Vec<u32>,
-    /// Sample for so many seconds
+    /// Sample for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
     /// Print one JSON object
@@ -68,7 +68,7 @@ struct Options {
 /// Runs `brisk placement`.
 ///
 /// # Errors
-/// When the configuration is not right, threads cannot be sampled, or standard output cannot be written.
+/// When the configuration is invalid, threads cannot be sampled, or standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let options = match &arguments.command {
         Command::Show(options) | Command::Explain(options) => options,
@@ -93,14 +93,14 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the daemon says, when there is one that does placement.
+/// The daemon's state; `None` without a daemon that does placement.
 pub(super) fn ask_daemon(root: &Root) -> Option<PlacementSnapshot> {
     let answer = Connection::open(root).ok()?.request(Request::Placement).ok()?;
     let snapshot: PlacementSnapshot = serde_json::from_value(answer).ok()?;
     (snapshot.support.state == SupportState::Active).then_some(snapshot)
 }
 
-/// What a daemon would say and do.
+/// The state that a daemon would have after `options.seconds`.
 fn sample(options: &Options, root: &Root) -> anyhow::Result<PlacementSnapshot> {
     let mut sampler = Sampler::new(root, &options.foreground)?;
     let until = BootTime::now() + Duration::from_secs(options.seconds);

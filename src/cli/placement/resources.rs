@@ -1,4 +1,4 @@
-//! `brisk placement resources`: what processes take of CPUs, memory, storage and GPU.
+//! `brisk placement resources`: the CPU, memory, storage and GPU use of each process.
 
 use std::fmt::Write as _;
 use std::thread::sleep;
@@ -26,15 +26,16 @@ heavy     uses half of the resource or more
 middling  30 to 50 %
 light     less
 
-CPU use is in CPUs. Memory is private memory, resident or on swap, as a share of all memory. Storage is a
-share of what all processes transfer, once that is 1 MiB/s. GPU is the engine that the process uses most,
-where the driver reports it. Only root sees storage and GPU use of other users' processes.
+CPU use is a share of one CPU. Memory is private memory, resident or on swap, as a share of all memory.
+Storage is a share of what all processes transfer, once that is 1 MiB/s. GPU is the engine that the
+process uses most, where the driver reports it. Only root sees storage and GPU use of other users'
+processes.
 
 Examples:
-  brisk placement resources          processes that use anything, over 3 s
-  brisk placement resources --json   all processes, for a program")]
+  brisk placement resources          processes that use resources, over 3 s
+  brisk placement resources --json   all processes, for programs")]
 pub(super) struct Options {
-    /// Sample for so many seconds
+    /// Sample for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
     /// Print one JSON object
@@ -42,7 +43,6 @@ pub(super) struct Options {
     json: bool,
 }
 
-/// What was seen.
 #[derive(Debug, Serialize)]
 struct Seen {
     seconds: f64,
@@ -50,7 +50,7 @@ struct Seen {
     processes: Vec<ProcessResources>,
 }
 
-/// Looks twice, and says what was taken between.
+/// Samples twice, and returns the use between the samples.
 ///
 /// # Errors
 /// When /proc cannot be read.
@@ -68,7 +68,7 @@ pub(super) fn show(options: &Options, root: &Root) -> anyhow::Result<String> {
 fn sample(root: &Root) -> Result<ResourceSample, DeviceError> {
     let mut sample = ResourceSample::default();
     for pid in process_memory::pids(root)? {
-        // Kernel threads have no memory; what has ended meanwhile has none.
+        // Kernel threads have no memory; a process that has ended meanwhile cannot be read.
         let (Ok(Some(memory)), Ok(stat)) = (process_memory::read(root, pid), process::stat(root, pid)) else {
             continue;
         };
@@ -97,7 +97,7 @@ fn table(processes: &[ProcessResources]) -> String {
         let _ = writeln!(text, "{}", line(process));
     }
     if at_rest > 0 {
-        let _ = writeln!(text, "{FAINT}and {at_rest} more who take next to nothing{FAINT:#}");
+        let _ = writeln!(text, "{FAINT}and {at_rest} more that use almost nothing{FAINT:#}");
     }
     text
 }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_is_known() {
+    fn unknown_resources_are_shown_as_a_question_mark() {
         let share = |share, intensity| Share { share, intensity };
         let busy = ProcessResources {
             pid: 1234,
@@ -165,14 +165,14 @@ mod tests {
                 "process name                CPU            memory              storage  GPU",
                 "   1234 chr?ome           125 %     310 MiB  31 %      1.2 MiB/s  56 %  34 % of render",
                 "      7 chr?ome           125 %     310 MiB  31 %                    ?",
-                "and 1 more who take next to nothing",
+                "and 1 more that use almost nothing",
             ]
         );
     }
 
     // Verifies ON-4.
     #[test]
-    fn this_process_is_seen() {
+    fn the_sample_has_this_process_with_its_memory() {
         let root = Root::system();
         let seen = sample(&root).unwrap();
         let own = process::life(&root, std::process::id()).unwrap();

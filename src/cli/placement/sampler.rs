@@ -1,4 +1,4 @@
-//! Looking at threads from here, where no daemon does placement: what one would say and do. Nothing is changed.
+//! Samples threads in this process, where no daemon does placement, and shows what a daemon would do. It changes nothing.
 
 use anyhow::Context as _;
 
@@ -11,7 +11,7 @@ use brisk_sys::sched::thread_facts;
 use brisk_sys::sched::threads::Threads;
 use brisk_sys::{BootTime, Root};
 
-/// A policy whose decisions are not carried out.
+/// A policy whose decisions are discarded.
 #[derive(Debug)]
 pub struct Sampler {
     root: Root,
@@ -21,14 +21,14 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// One that takes the processes `front` for the foreground.
+    /// A sampler with the processes `front` as the foreground.
     ///
     /// # Errors
-    /// When the configuration is not right.
+    /// When the configuration is invalid.
     pub fn new(root: &Root, front: &[u32]) -> anyhow::Result<Self> {
         let config = PlacementConfig { enabled: Enabled::On, ..Layers::read(root)?.config.placement };
         let (machine, groups) = (probe::machine(root), Groups::of(root, &config.groups));
-        let support = probe::support(root, &config, &machine, &(true, "looked at".to_owned()));
+        let support = probe::support(root, &config, &machine, &(true, "sampled".to_owned()));
         let threads = Threads::by(root, config.sensing);
         let policy = PlacementPolicy::new(config, support, machine);
         let mut sampler = Self { root: root.clone(), policy, threads, groups };
@@ -37,12 +37,12 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// True where there is anything to be seen.
+    /// True if the device supports placement.
     pub fn can_sample(&self) -> bool {
         self.policy.support().state == SupportState::Active
     }
 
-    /// Looks once.
+    /// Takes one sample.
     ///
     /// # Errors
     /// When /proc cannot be read.
@@ -58,13 +58,13 @@ impl Sampler {
         Ok(())
     }
 
-    /// What is known by now.
+    /// The policy's present state.
     pub fn snapshot(&self) -> PlacementSnapshot {
         self.policy.snapshot()
     }
 
     fn tell(&mut self, now: BootTime, event: &Event) {
-        // What would be done is in the snapshot.
+        // Decisions are discarded; the snapshot shows them.
         self.policy.on_event(now, event, &mut Vec::new());
     }
 }

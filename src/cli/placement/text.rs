@@ -1,4 +1,4 @@
-//! Placement for people.
+//! Text output of `brisk placement`.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ const FAINT: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
 const MIDDLING: Style = AnsiColor::Yellow.on_default();
 
-/// All that are awake, those that ask for most first.
+/// A table of the threads that are awake, by decreasing demand.
 pub(super) fn table(snapshot: &PlacementSnapshot) -> String {
     let mut text = head(snapshot);
     // Writing to a string cannot fail.
@@ -44,7 +44,7 @@ pub(super) fn table(snapshot: &PlacementSnapshot) -> String {
     text
 }
 
-/// What is done, and the reason for each thread.
+/// The decision, and each thread's class with its reason.
 pub(super) fn reasons(snapshot: &PlacementSnapshot) -> String {
     let mut text = head(snapshot);
     for thread in &snapshot.threads {
@@ -68,16 +68,16 @@ fn head(snapshot: &PlacementSnapshot) -> String {
         line("Placement", &format!("{}; {}", snapshot.support.reason, snapshot.support.advice));
     }
     let cores: Vec<String> = snapshot.cores.iter().map(|core| format!("{} ({})", core.cpu, core.capacity)).collect();
-    line("CPUs", &format!("{}, with their capacity; kept free in this order", cores.join(", ")));
+    line("CPUs", &format!("{}, with their capacity; reserved in this order", cores.join(", ")));
     if let Some(clamp) = snapshot.upper_clamp {
-        line("Clamp", &format!("bulk work that weighs less gets uclamp.max {clamp}: it fits the smallest of them"));
+        line("Clamp", &format!("deprioritised bulk threads get uclamp.max {clamp}, to fit the smallest CPU"));
     }
     line(
         "Foreground",
         &match snapshot.front.as_slice() {
             [] => "nothing".to_owned(),
             front => format!(
-                "process {}; waits {:.0} % of its busy time, {:.2} threads runnable, {:.0} % to gain at most",
+                "process {}; waits {:.0} % of its busy time, {:.2} threads runnable, gain at most {:.0} %",
                 format_list(front),
                 snapshot.wait_share * 100.0,
                 snapshot.parallelism,
@@ -91,7 +91,7 @@ fn head(snapshot: &PlacementSnapshot) -> String {
 
 fn rest(text: &mut String, snapshot: &PlacementSnapshot) {
     if snapshot.asleep > 0 {
-        let _ = writeln!(text, "{FAINT}and {} threads that sleep{FAINT:#}", snapshot.asleep);
+        let _ = writeln!(text, "{FAINT}and {} sleeping threads{FAINT:#}", snapshot.asleep);
     }
 }
 

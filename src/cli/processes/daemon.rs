@@ -16,12 +16,12 @@ use brisk_sys::Root;
 Examples:
   brisk daemon                     with the configuration of /etc and /usr/lib
   brisk daemon --config my.toml    with this file alone
-  brisk daemon --dry-run           print what it would do, and write nothing
-  brisk daemon --record day.jsonl  keep events and decisions, for `brisk replay`
+  brisk daemon --dry-run           print what it would do; write nothing
+  brisk daemon --record day.jsonl  record events and decisions for a replay
 
-SIGTERM and SIGINT restore everything and end the daemon. SIGHUP makes it read the configuration again.")]
+On SIGTERM or SIGINT the daemon reverts all changes and exits. On SIGHUP it reads the configuration again.")]
 pub struct Arguments {
-    /// Use FILE alone, in place of the configuration's layers
+    /// Use only FILE, instead of the configuration's layers
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Print the actions that the daemon would take; write nothing
@@ -41,7 +41,7 @@ pub struct Arguments {
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When it cannot start: a configuration that is not right, or a daemon that runs already.
+/// When it cannot start: an invalid configuration, or a daemon that is already running.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(if arguments.verbose { Level::DEBUG } else { Level::INFO });
     let purpose = if arguments.dry_run { Purpose::DryRun { json: arguments.json } } else { Purpose::Daemon };

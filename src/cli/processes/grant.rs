@@ -1,4 +1,4 @@
-//! `brisk grant`: what the service of another user than root needs root for, before it starts and when tunables appear.
+//! `brisk grant`: run as root, makes the service's user the owner of its tunables, before it starts and when tunables appear.
 
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
@@ -12,21 +12,21 @@ use brisk_sys::system::grant;
 /// Arguments of `brisk grant`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The units of the service run it as root. The owner of the service's runtime folder becomes the owner of
-the cpufreq tunables that the configured mechanisms write on this device, and of nothing else. Values
-that a boot has left held are restored. The kernel creates tunables again when a governor is chosen
-again: then the daemon writes to the file `grant` in its runtime folder, and brisk-grant.path runs this
-command again.")]
+The service's units run this command as root. It makes the owner of the service's runtime folder the
+owner of the cpufreq tunables that the configured mechanisms write on this device, and of nothing else.
+It also restores values that `brisk boot hold` left behind. The kernel creates tunables again when a
+governor is selected again: the daemon then writes the file `grant` in its runtime folder, and
+brisk-grant.path runs this command again.")]
 pub struct Arguments {
-    /// Make the tunables root's again
+    /// Make root the owner of the tunables again
     #[arg(long)]
     revoke: bool,
 }
 
-/// Grants or revokes. Nothing happens where the service is root's, or has no runtime folder.
+/// Grants or revokes. It grants nothing if the service runs as root or has no runtime folder.
 ///
 /// # Errors
-/// A configuration that is not right, or a tunable that cannot be granted.
+/// An invalid configuration, or a tunable that cannot be granted.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let folder = root.runtime_folder();
     let user = folder.symlink_metadata().map_or(0, |metadata| metadata.uid());

@@ -1,4 +1,4 @@
-//! `brisk guardian`: the process that outlives the daemon. The daemon starts it.
+//! `brisk guardian`: the process that reverts the daemon's changes when the daemon dies. Started by the daemon.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use brisk_undo::journal::Holder;
 /// Arguments of `brisk guardian`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Whose journal it is
+    /// The journal's holder
     #[arg(long, value_name = "HOLDER", value_parser = Holder::of_name)]
     pub journal: Holder,
     /// The folder of the daemon's journal
@@ -21,10 +21,10 @@ pub struct Arguments {
     pub daemon: u32,
 }
 
-/// Watches until the daemon has died and its changes are undone.
+/// Runs until the daemon has died and its changes are reverted.
 ///
 /// # Errors
-/// When the journal cannot be used or something could not be put back.
+/// When the journal cannot be used or a value could not be restored.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     guardian::guard(arguments.journal, &arguments.folder, root, arguments.daemon)?;
     Ok(ExitCode::SUCCESS)

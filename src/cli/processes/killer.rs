@@ -1,4 +1,4 @@
-//! `brisk killer`: ends processes when memory is short. The daemon starts it.
+//! `brisk killer`: kills processes when memory is short. Started by the daemon.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ pub struct Arguments {
     /// The section [memory.killer] as JSON
     #[arg(long, value_name = "JSON")]
     settings: String,
-    /// The kernel's limit of what zram writes back is the daemon's
+    /// The daemon manages zram's writeback limit
     #[arg(long)]
     limits: bool,
     /// memory.zram.backing_device names a device
@@ -23,10 +23,10 @@ pub struct Arguments {
     names_backing: bool,
 }
 
-/// Watches memory until standard input ends.
+/// Runs until standard input ends.
 ///
 /// # Errors
-/// When the settings are not right or memory cannot be watched.
+/// When the settings are invalid or memory pressure cannot be monitored.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(tracing::Level::INFO);
     let config: KillerConfig =

@@ -1,4 +1,4 @@
-//! The processes of brisk itself: the daemon, and those beside it.
+//! brisk's own processes: the daemon, its guardian, the killer, and the units' helper `grant`.
 
 pub mod daemon;
 pub mod grant;

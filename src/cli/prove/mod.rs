@@ -28,31 +28,32 @@ use brisk_report::status::Status;
 use brisk_sys::Root;
 use progress::Progress;
 
-/// The seed when none is given: the same schedule for everyone who repeats a result.
+/// The default seed, so that a repeated run has the same schedule.
 const SEED: u64 = 1;
 
 /// Arguments of `brisk prove`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Exit code, the greatest that applies:
+Exit code (the highest that applies):
    0  no claim was refuted; claims with too few runs are listed as inconclusive
-   1  a claim was refuted; with --strict, or is inconclusive
-   2  wrong input, an interruption, or an experiment that the device cannot run
-  69  the lab failed in an experiment; the others ran, and the report says why
+   1  a claim was refuted; with --strict, also if one is inconclusive
+   2  invalid input, interruption, or an experiment that the device cannot run
+  69  the lab failed in an experiment; the other experiments ran, and the report
+      gives the reason
 
 Examples:
   brisk prove                        every experiment, quick form, in the lab
-  brisk prove --full launch          one mechanism, at publishing strength
+  brisk prove --full launch          one mechanism, full form
   brisk prove launch-gap --json      one experiment, as JSON
   brisk prove launch --here          on this device, with its own governor
-  brisk prove boot --here            what comparing boots of this device takes
+  brisk prove boot --here            explain a comparison of this device's boots
   brisk prove --full --minutes 60    as much as fits; the same command resumes
   brisk prove --restart              measure everything again
 
-The same command resumes a run that was interrupted, killed or failed: its measurements count as long as
+The same command resumes a run that was interrupted, killed or failed: its measurements are used again if
 brisk, the experiment, its seed and the kernel are the same.")]
 pub struct Arguments {
-    /// Experiments, mechanisms, or experiment files (.toml); all of them by default
+    /// Experiments, mechanisms, or experiment files (.toml) [default: all experiments]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
     /// Measure in the lab, on a virtual device (the default)
@@ -61,13 +62,13 @@ pub struct Arguments {
     /// Measure on this device; every change is leased and restored
     #[arg(long)]
     here: bool,
-    /// Run the quick form, some two minutes a mechanism (the default)
+    /// Run the quick form, about two minutes for each mechanism (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Run the full form, at publishing strength
+    /// Run the full form, with enough replicates to publish
     #[arg(long)]
     full: bool,
-    /// Print the tables too: every variant, every claim
+    /// Also print the tables of every variant and every claim
     #[arg(short, long, conflicts_with = "json")]
     verbose: bool,
     /// Print the results as JSON
@@ -76,39 +77,39 @@ pub struct Arguments {
     /// Write results into this folder
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// End after N minutes with what was measured by then, in whole blocks of runs
+    /// End after N minutes, with complete blocks of runs
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Seed the order of runs, the rests and the background load
+    /// Seed the order of runs, the pauses and the background load
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Measure everything again; set aside what an interrupted run measured
+    /// Measure everything again; set the measurements of an interrupted run aside
     #[arg(long, conflicts_with = "resume")]
     restart: bool,
-    /// Count an inconclusive claim as refuted: exit code 1
+    /// Treat an inconclusive claim like a refuted one: exit code 1
     #[arg(long)]
     strict: bool,
-    /// Go on where an interrupted run stopped: what happens without it, too
+    /// Resume an interrupted run (also the default)
     #[arg(long, hide = true)]
     resume: bool,
-    /// Reboot this device as often as an experiment about boots needs
+    /// Allow an experiment about boots to reboot this device
     #[arg(long, requires = "here")]
     yes: bool,
-    /// End the series of reboots on this device, and remove what resumes it
+    /// End the series of reboots on this device, and remove its units or scripts
     #[arg(long, requires = "here", conflicts_with_all = ["yes", "resume"])]
     stop: bool,
-    /// Be what goes on after a reboot
+    /// Resume the series after a reboot
     #[arg(long, hide = true)]
     rebooted: bool,
 }
 
-/// The width of the table where there is no terminal.
+/// The table's width without a terminal.
 const TABLE_WIDTH: usize = 120;
 
 /// Runs the experiments.
 ///
 /// # Errors
-/// When an experiment is wrong, the device cannot run it, or results cannot be written.
+/// When an experiment is invalid, the device cannot run it, or results cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     if arguments.stop {
         return reboots::stop(root);
@@ -119,7 +120,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         .partition(|entry| !quick || entry.experiment.replicates.quick > 0);
     if !full_alone.is_empty() {
         let names: Vec<&str> = full_alone.iter().map(|entry| entry.experiment.name.as_str()).collect();
-        let left_out = format!("in the full form alone (--full): {}", names.join(", "));
+        let left_out = format!("only in the full form (--full): {}", names.join(", "));
         anyhow::ensure!(!entries.is_empty(), "{left_out}");
         note!("{left_out}");
     }
@@ -128,7 +129,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     if let Some(place) = entries.iter().position(|entry| entry.experiment.reboots.is_some()) {
-        anyhow::ensure!(entries.len() == 1, "{} reboots this device: name it alone", entries[place].experiment.name);
+        anyhow::ensure!(entries.len() == 1, "{} reboots this device: run it alone", entries[place].experiment.name);
         return reboots::run(arguments, entries.remove(place), quick, &interrupted, root);
     }
     let base = match &arguments.output {
@@ -147,7 +148,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let (mut members, found): (Vec<Member>, Vec<StoredResults>) = opened?.into_iter().unzip();
     tell(&members, &found);
     let farewell = format!(
-        "brisk: interrupted; what was measured is kept, and the same command goes on with it: {}",
+        "brisk: interrupted; measurements are kept, and the same command resumes the run: {}",
         command(arguments, None, true)
     );
     if !arguments.here {
@@ -173,17 +174,17 @@ fn lab() -> anyhow::Result<Box<dyn Place>> {
     Ok(Box::new(Lab::new(u32::try_from(std::thread::available_parallelism()?.get())?)))
 }
 
-/// What a device carries has no lab.
+/// The device's build has no lab.
 #[cfg(not(feature = "lab"))]
 fn lab() -> anyhow::Result<Box<dyn Place>> {
     anyhow::bail!(
-        "this brisk was built for a device, without the lab; measure this device with --here, or the lab's with ./dev prove on a computer"
+        "this build for devices has no lab; measure this device with --here, or a virtual one with ./dev prove on a PC"
     )
 }
 
-/// Ends this process once it is interrupted. That is safe at any moment: each replicate is on disk as soon as it is
-/// known, and guests are killed with the process that watches them. On the user's own device the child must first give
-/// back what it changed, so there [`Place::run`] ends by itself.
+/// Exits once the user interrupts the run. In the lab that is safe at any moment: each replicate is written to disk at once,
+/// and guests are killed with this process. With `--here` the child must first revert its changes, so there [`Place::run`]
+/// returns by itself.
 fn leave_when(interrupted: Arc<AtomicBool>, farewell: String) {
     std::thread::spawn(move || {
         while !interrupted.load(Ordering::Relaxed) {
@@ -198,7 +199,7 @@ fn in_form(entry: Entry, quick: bool) -> Entry {
     if quick { Entry { experiment: entry.experiment.in_quick_form(), ..entry } } else { entry }
 }
 
-/// What the runs of one `brisk prove` have in common.
+/// What all runs of one `brisk prove` share.
 struct Beginning<'a> {
     arguments: &'a Arguments,
     quick: bool,
@@ -224,26 +225,26 @@ impl Beginning<'_> {
         self.base.join("partial").join(name_in_form(&entry.experiment.name, self.quick))
     }
 
-    /// Makes a store for the experiment, or goes on with the one of a run that was interrupted or failed.
+    /// Creates a store for the experiment, or reopens that of a run that was interrupted or failed.
     fn open(&self, entry: Entry) -> anyhow::Result<(Member, StoredResults)> {
         let Arguments { seed, restart, .. } = self.arguments;
         let (store, found) = Store::open(&self.folder(&entry), &self.header(&entry), *seed, *restart)?;
         let mut findings = Findings::default();
         if let StoredResults::Same(lines) = &found {
             lines.iter().cloned().for_each(|line| findings.add(line));
-            // Most were refused because the host was busy.
+            // Most replicates are rejected because the host was busy, so they are worth another attempt.
             findings.retry_rejected();
         }
         Ok((Member { entry, quick: self.quick, store, findings, outcome: None }, found))
     }
 }
 
-/// `launch-gap-quick`: an experiment and its form, as a folder is called.
+/// The folder name of an experiment in a form, for example `launch-gap-quick`.
 fn name_in_form(name: &str, quick: bool) -> String {
     format!("{name}-{}", if quick { "quick" } else { "full" })
 }
 
-/// Says what is gone on with, and what was set aside.
+/// Reports how much is resumed, and what was set aside.
 fn tell(members: &[Member], found: &[StoredResults]) {
     let taken = members.iter().zip(found).filter(|(_, found)| matches!(found, StoredResults::Same(_)));
     let (mut replicates, mut experiments, mut since) = (0, 0, None);
@@ -265,7 +266,7 @@ fn tell(members: &[Member], found: &[StoredResults]) {
     }
 }
 
-/// Why a run begins again, and where what was measured is.
+/// Why a run starts again, and where the earlier measurements are.
 fn set_aside(found: &StoredResults) -> String {
     match found {
         StoredResults::Other { reason, aside } => {
@@ -275,7 +276,7 @@ fn set_aside(found: &StoredResults) -> String {
     }
 }
 
-/// Judges, prints and writes.
+/// Evaluates the claims, then writes and prints the report.
 fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: String) -> anyhow::Result<ExitCode> {
     let results = members.iter().map(|member| {
         let named = (member.entry.experiment.name.as_str(), member.run().seed);
@@ -300,7 +301,7 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
     if arguments.json {
         writeln!(anstream::stdout(), "{}", json.trim_end())?;
     } else {
-        // What is written obeys NO_COLOR, as everything does that anstream writes.
+        // anstream strips colours where NO_COLOR is set.
         let terminal = std::io::stdout().is_terminal();
         let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
         let width = if width == 0 { TABLE_WIDTH } else { width };
@@ -312,20 +313,20 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
     for member in members.iter().filter(|member| !member.quick && arguments.verbose) {
         member.run().state(&member.findings).iter().for_each(|line| note!("{line}"));
     }
-    // What is whole is not gone on with; what is not is, with all that was measured beside it.
+    // Only a complete run is archived; otherwise all stores stay, so that the same command resumes them.
     if members.iter().all(|member| member.outcome == Some(ExperimentOutcome::Complete)) {
         for member in members {
             let name = name_in_form(&member.entry.experiment.name, member.quick);
             member.store.archive(&folder.join("samples").join(name))?;
         }
     } else {
-        eprintln!("not all was measured; the same command goes on with the rest: {}", command(arguments, None, true));
+        eprintln!("incomplete; the same command measures the rest: {}", command(arguments, None, true));
     }
     note!("report: {}", page.display());
     Ok(ExitCode::from(Status::of(&proof, arguments.strict).exit_code()))
 }
 
-/// The devices of all experiments as one: what differs (one CPU or two) stands with each experiment's mode.
+/// One description for all experiments; where devices differ (one CPU or two), each experiment's mode shows it.
 fn device(members: &[Member], here: bool) -> DeviceDescription {
     let mut known = members.iter().filter_map(|member| Some((member.entry.experiment.mode, member.findings.device()?)));
     let first = known.clone().find(|(mode, _)| *mode == Timekeeping::Deterministic).or_else(|| known.next());
@@ -338,11 +339,11 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The command that repeats one experiment, or the whole of `arguments` where `again`, as a person types it.
+/// The command line that repeats one experiment, or with `again` the whole run, as the user types it.
 fn command(arguments: &Arguments, one: Option<(&str, u64)>, again: bool) -> String {
     let mut words = vec!["brisk prove".to_owned()];
     match one {
-        // An experiment of a file is named by its path, which only the whole command knows.
+        // An experiment from a file is selected by its path, which only the whole command has.
         Some((name, _)) if !arguments.experiments.iter().any(|name| name.ends_with(".toml")) => words.push(name.into()),
         _ => words.extend(arguments.experiments.iter().cloned()),
     }

@@ -1,4 +1,4 @@
-//! What a person sees while experiments run: a bar on a terminal, a line now and then elsewhere. Always on stderr.
+//! Progress while experiments run, on stderr: a bar on a terminal, otherwise a line every [`LINE_PERIOD`].
 
 use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "lab")]
@@ -18,19 +18,19 @@ use brisk_experiment::estimate::{Estimate, words};
 use brisk_experiment::plan::Line;
 use brisk_experiment::spec::Experiment;
 
-/// Between two lines where there is no terminal.
+/// The period of progress lines without a terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(60);
-/// The bar's parts.
+/// The bar's resolution.
 #[cfg(feature = "lab")]
 const PARTS: u64 = 1000;
 
-/// A bar on a terminal. What a device carries says lines alone.
+/// A bar on a terminal. The device's build prints only lines.
 #[cfg(feature = "lab")]
 struct Bar(ProgressBar);
 
 #[cfg(feature = "lab")]
 impl Bar {
-    /// A bar, where stderr is a terminal.
+    /// A bar, if stderr is a terminal.
     fn new() -> Option<Self> {
         let bar =
             (std::io::stderr().is_terminal() && !brisk_base::notes::are_silent()).then(|| ProgressBar::new(PARTS))?;
@@ -69,7 +69,7 @@ impl Bar {
     fn finish(&self) {}
 }
 
-/// Progress over all experiments of one `brisk prove`, and what is learned of their costs.
+/// The progress of all experiments of one `brisk prove`, and their measured costs.
 pub struct Progress {
     bar: Option<Bar>,
     begun: Instant,
@@ -77,18 +77,18 @@ pub struct Progress {
     costs: Costs,
     record: PathBuf,
     experiments: Vec<Measured>,
-    /// When the measuring of the experiment under way began.
+    /// When the current experiment began to measure.
     since: Instant,
     last_line: Instant,
 }
 
-/// How far an experiment has come.
+/// The progress of one experiment.
 struct Measured {
     name: String,
     title: String,
     devices: u32,
     guests: usize,
-    /// What each replicate costs, relative to the others.
+    /// The relative cost of each replicate.
     cost_ms: BTreeMap<u32, u64>,
     missing: BTreeSet<u32>,
     done_ms: u64,
@@ -109,14 +109,14 @@ impl Measured {
         }
     }
 
-    /// Of all that is missing.
+    /// The cost of all missing replicates.
     fn left_ms(&self) -> u64 {
         self.missing.iter().filter_map(|id| self.cost_ms.get(id)).sum()
     }
 }
 
 impl Progress {
-    /// Progress over `members` at `place`; what they cost is on record in the file `record`.
+    /// The progress of `members` at `place`; the file `record` holds the costs of earlier runs.
     pub fn new(members: &[Member], place: &dyn Place, record: PathBuf) -> Self {
         let costs = Costs::read(&record);
         let expected = members.iter().map(|member| {
@@ -129,7 +129,7 @@ impl Progress {
         Self { bar: Bar::new(), begun: now, estimate, costs, record, experiments, since: now, last_line: now }
     }
 
-    /// Something happens to experiment number `index`.
+    /// Handles an event of experiment number `index`.
     pub fn on(&mut self, index: usize, event: &CampaignEvent<'_>) {
         let now = self.begun.elapsed();
         let count = self.experiments.len();
@@ -175,14 +175,14 @@ impl Progress {
                         self.say(&text);
                     }
                 }
-                // Nothing depends on it but the time that is told.
+                // Only the estimate of the remaining time depends on it.
                 let _ = self.costs.write(&self.record);
             }
         }
         self.show(index);
     }
 
-    /// Brings the bar up to date, or says now and then how far it is.
+    /// Updates the bar, or prints a line every [`LINE_PERIOD`].
     fn show(&mut self, index: usize) {
         let now = self.begun.elapsed();
         let name = &self.experiments[index].name;
@@ -195,7 +195,7 @@ impl Progress {
         }
     }
 
-    /// A line with the time that is left, where no bar tells it.
+    /// Prints a line with the remaining time, unless there is a bar.
     fn line(&mut self, text: &str) {
         if self.bar.is_none() {
             self.last_line = Instant::now();
@@ -203,7 +203,7 @@ impl Progress {
         }
     }
 
-    /// A line for people above the bar.
+    /// Prints a line, above the bar if there is one.
     fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.say(text),
@@ -211,7 +211,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.iter().for_each(Bar::finish);
     }

@@ -1,4 +1,4 @@
-//! `brisk prove boot --here`: asks first, begins a series of reboots, goes on with it after each, and ends it.
+//! `brisk prove boot --here`: explains and starts a series of reboots, resumes it after each reboot, and ends it.
 
 use std::fs::File;
 use std::io::Write;
@@ -28,21 +28,21 @@ use brisk_report::proof::{Failure, FailureOf};
 use brisk_sys::locked_file::LockedFile;
 use brisk_sys::{Root, process};
 
-/// Between the end of one boot and the kernel's start of the next, about: what is told before a series begins.
+/// The assumed time from the end of one boot to the kernel's start of the next, for the estimate that the user sees.
 const SHUTDOWN_S: f64 = 15.0;
-/// Where it is not known how long a boot takes.
+/// The assumed length of a boot where it is not known.
 const BOOT_S: f64 = 40.0;
 
-/// Held by the process that goes on with a series, which it names.
+/// The lock file of the process that runs the series; it contains the pid.
 const TURN: &str = "turn";
-/// The process that goes on with a series ends within so many rounds of this length.
+/// That process must exit within this many rounds of [`STOP_ROUND`] after SIGTERM.
 const STOP_ROUNDS: u32 = 200;
 const STOP_ROUND: Duration = Duration::from_millis(100);
 
-/// Begins a series, or goes on with the one that is under way.
+/// Starts a series, or resumes the one that is under way.
 ///
 /// # Errors
-/// When this device cannot have one, or something goes wrong with it: it is taken away then.
+/// When this device does not support a series, or when a step fails: the series is then removed.
 pub fn run(
     arguments: &Arguments,
     entry: Entry,
@@ -52,16 +52,16 @@ pub fn run(
 ) -> anyhow::Result<ExitCode> {
     ensure!(
         arguments.output.is_none() && arguments.minutes.is_none(),
-        "a series of reboots keeps its results in one place, and cannot end after --minutes: leave --output and --minutes out"
+        "a series of reboots has a fixed folder for results and no time limit: omit --output and --minutes"
     );
     let means = Means::of(root).context(
-        "cannot resume after a reboot on this device: that takes systemd, or Android with Magisk or KernelSU",
+        "cannot resume after a reboot on this device: this needs systemd, or Android with Magisk or KernelSU",
     )?;
     let folder = means.folder(root);
     let entry = in_form(entry, quick);
     if !Series::is_under_way(&folder) {
         if arguments.rebooted {
-            // The power was cut while a series began or ended.
+            // Power was lost while a series was being started or ended.
             take_away(root)?;
             return Ok(ExitCode::from(1));
         }
@@ -74,20 +74,20 @@ pub fn run(
         ensure!(rustix::process::geteuid().is_root(), "only root can reboot this device: run it as root");
         begin(arguments, &entry, offer.arms, quick, means, root).inspect_err(|_| drop(take_away(root)))?;
         if means.start().inspect_err(|_| drop(take_away(root)))? {
-            note!("the first reboot is a moment away; `brisk prove --here --stop` ends the series");
+            note!("the first reboot follows at once; `brisk prove --here --stop` ends the series");
             return Ok(ExitCode::SUCCESS);
         }
         return go_on(arguments, entry, quick, means, interrupted, root);
     }
     ensure!(
         arguments.resume && arguments.yes,
-        "a series of reboots is under way; `brisk prove --here --stop` ends it, and its results stay in {}",
+        "a series of reboots is under way; `brisk prove --here --stop` ends it and keeps its results in {}",
         folder.display()
     );
     go_on(arguments, entry, quick, means, interrupted, root)
 }
 
-/// Ends the series that is under way, whichever process has begun it.
+/// Ends the series that is under way, even if another process runs it.
 ///
 /// # Errors
 /// When something cannot be removed.
@@ -101,11 +101,11 @@ pub fn stop(root: &Root) -> anyhow::Result<ExitCode> {
         note!("nothing to do: no series of reboots is under way");
         return Ok(ExitCode::SUCCESS);
     }
-    note!("the series of reboots is ended; what was measured stays, and a new series goes on with it");
+    note!("the series of reboots is ended; its measurements are kept, and a new series resumes them");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes this the one program that goes on with the series, for as long as what is returned lives; it says which one that is.
+/// Makes this the only process that runs the series, until the returned lock is dropped. The lock file gets this pid.
 fn take_turn(folder: &Path) -> anyhow::Result<LockedFile> {
     let turn = LockedFile::attempt(open_turn(folder)?).context("cannot lock the series")?;
     let mut turn = turn.ok().context("another brisk process runs this series")?;
@@ -115,7 +115,7 @@ fn take_turn(folder: &Path) -> anyhow::Result<LockedFile> {
     Ok(turn)
 }
 
-/// The same, once the process that goes on has been asked to end.
+/// Takes the lock after sending SIGTERM to the process that holds it.
 fn take_turn_by_force(folder: &Path) -> anyhow::Result<LockedFile> {
     let mut turn = open_turn(folder)?;
     let mut is_asked = false;
@@ -130,7 +130,7 @@ fn take_turn_by_force(folder: &Path) -> anyhow::Result<LockedFile> {
         }
         std::thread::sleep(STOP_ROUND);
     }
-    bail!("another brisk process runs this series, and does not end")
+    bail!("another brisk process runs this series and does not exit")
 }
 
 fn open_turn(folder: &Path) -> anyhow::Result<File> {
@@ -139,8 +139,7 @@ fn open_turn(folder: &Path) -> anyhow::Result<File> {
     turn.with_context(|| format!("cannot open {}", path.display()))
 }
 
-/// Takes the series away: what would go on with it first, what is on record of it last. Each is tried, whatever becomes of the
-/// others.
+/// Removes the series: first what would resume it, last its record. A failure of one step does not prevent the others.
 fn take_away(root: &Root) -> anyhow::Result<Vec<&'static str>> {
     let removed = means::remove(root);
     means::forget(root);
@@ -148,15 +147,15 @@ fn take_away(root: &Root) -> anyhow::Result<Vec<&'static str>> {
     forgotten.into_iter().fold(removed, |removed, forgotten| forgotten.and(removed))
 }
 
-/// `entry` with the arms that are compared on this device. With others it is another experiment, which --resume does not go
-/// on with.
+/// `entry` with only the arms that are compared on this device. With other arms it is another experiment, which --resume
+/// does not continue.
 fn of_arms(mut entry: Entry, arms: &[String]) -> Entry {
     entry.experiment = entry.experiment.with_arms(|arm| arms.contains(&arm.name));
     entry.text += &format!("\n# compared here: {}\n", arms.join(", "));
     entry
 }
 
-/// Puts on the device what goes on, and on record that it does.
+/// Installs what resumes the series after a reboot, then records that the series is under way.
 fn begin(
     arguments: &Arguments,
     entry: &Entry,
@@ -165,14 +164,14 @@ fn begin(
     means: Means,
     root: &Root,
 ) -> anyhow::Result<()> {
-    // What is gone on with after the first reboot is there before it.
+    // The store must exist before the first reboot, which resumes it.
     drop(open_in(arguments, of_arms(entry.clone(), &arms), quick, means, root)?);
     means.install(root, &program()?, &words(arguments)?)?;
     // From here on the series is under way.
     Series { arms, ..Series::default() }.write(&means.folder(root))
 }
 
-/// The store of a series: that of one that ended before its time, if it was of the same boots.
+/// Opens the store of the series; an aborted series is continued if program, experiment and kernel are the same.
 fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root: &Root) -> anyhow::Result<Member> {
     let here = Here { root: root.path("/") };
     let (base, started) = (means.folder(root), wall_clock::rfc3339_now());
@@ -181,7 +180,7 @@ fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root:
     let changed = member.store.measure_on(&here.kernel())?;
     for found in changed.iter().chain([&found]) {
         if matches!(found, StoredResults::Other { .. }) {
-            // Boots of one kernel or brisk are not compared with those of another.
+            // Boots with different kernels or versions of brisk are not compared.
             ensure!(!arguments.resume, "the series is ended: it {}", set_aside(found));
             note!("the series {}", set_aside(found));
             member.findings = Findings::default();
@@ -190,7 +189,7 @@ fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root:
     Ok(member)
 }
 
-/// The part of a series in the boot under way.
+/// Runs the present boot's step of the series.
 fn go_on(
     arguments: &Arguments,
     entry: Entry,
@@ -218,7 +217,7 @@ fn go_on(
         SeriesEnding::Complete => ExperimentOutcome::Complete,
         SeriesEnding::Failed(reason) => {
             let reason = format!("a boot failed twice: {reason}");
-            eprintln!("the series of reboots is ended, for {reason}");
+            eprintln!("the series of reboots is ended, because {reason}");
             ExperimentOutcome::Failed(Failure { of: FailureOf::Experiment, reason })
         }
     });
@@ -229,12 +228,12 @@ fn go_on(
     finish(arguments, vec![member], &folder, wall_clock::rfc3339_now())
 }
 
-/// This program, where the next boot finds it.
+/// The path at which the next boot finds this program.
 fn program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find this program's own file")
 }
 
-/// What the next boot runs it with.
+/// The arguments with which the next boot runs it.
 fn words(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
     let mut words = vec!["prove".to_owned()];
     for name in &arguments.experiments {
@@ -248,7 +247,7 @@ fn words(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
     Ok(words)
 }
 
-/// Says what would happen, and how it is begun.
+/// Explains what the series does, and prints the command that starts it.
 fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means, left_out: &[String]) {
     let experiment = &entry.experiment;
     let counted: u32 = experiment.replicates_by_point(quick).iter().sum();
@@ -265,13 +264,13 @@ fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means, left_out
     let names = arguments.experiments.join(" ");
     let full = if quick { "" } else { " --full" };
     eprint!(
-        "brisk prove {names} --here reboots this device {count} times, by itself, in about {minutes} minutes (a boot takes about \
+        "brisk prove {names} --here reboots this device {count} times, in about {minutes} minutes (a boot takes about \
          {boot_s:.0} s), and compares:\n{arms}{left_out}\
-         Save your work first: brisk does not ask before a reboot. A boot that does not complete, or does not come by the \
-         reboot that was asked for, is tried once more; then everything ends.\n\
-         Until the end these are there, and nothing else is changed:\n{places}\
+         Save your work first: brisk does not ask before a reboot. A boot that does not complete, or that brisk did not \
+         cause, is repeated once; a second failure ends the series.\n\
+         During the series these exist, and nothing else is changed:\n{places}\
          To end it at any time: brisk prove --here --stop; or remove them{}\n\
-         To begin: brisk prove {names} --here --yes{full}\n",
+         To start it: brisk prove {names} --here --yes{full}\n",
         match means {
             Means::Systemd => "; or add brisk.noreboots to the kernel's command line, in the boot loader",
             Means::Android => "",

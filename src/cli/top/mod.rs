@@ -1,4 +1,4 @@
-//! `brisk top`: cores, the foreground, classes, memory, lookups and the last decisions, live.
+//! `brisk top`: CPUs, the foreground, thread classes, memory, lookups and the last decisions, live.
 
 mod screen;
 mod terminal;
@@ -14,27 +14,27 @@ use brisk_sys::Root;
 use screen::{Observer, Screen};
 use terminal::Terminal;
 
-/// Looks before the only screen, and their pause: after the last, bulk work is known.
-const LOOKS: u32 = 4;
+/// Samples before a single screen, and their period: enough to classify bulk threads.
+const SAMPLES: u32 = 4;
 const SAMPLING_PERIOD: Duration = Duration::from_millis(400);
-/// As wide and long as a person without a terminal reads.
+/// The screen's size without a terminal.
 const PAGE: (usize, usize) = (160, 80);
 
 /// Arguments of `brisk top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without a daemon it shows what one would decide; it changes nothing. Capacity is out of 1024 for the
-fastest core; cores reserved for the foreground are marked. Press q or Ctrl-C to end.
+Without a daemon it shows what a daemon would decide; it changes nothing. A CPU's capacity is 1024 for
+the fastest; CPUs reserved for the foreground are marked \"free\". Press q or Ctrl-C to exit.
 
 Examples:
   brisk top                 live, once a second
   brisk top --once | head   one screen
-  brisk top --json          the same for a program")]
+  brisk top --json          the same for programs")]
 pub struct Arguments {
-    /// Print one screen and end (always so without a terminal)
+    /// Print one screen and exit (the default without a terminal)
     #[arg(long)]
     once: bool,
-    /// Print one JSON object and end
+    /// Print one JSON object and exit
     #[arg(long)]
     json: bool,
     /// Set the time between two screens, in milliseconds
@@ -42,10 +42,10 @@ pub struct Arguments {
     period_ms: u32,
 }
 
-/// Shows the screen until it is told to end.
+/// Shows the screen until a key or a signal ends it.
 ///
 /// # Errors
-/// When the configuration is not right, /proc cannot be read, or the terminal cannot be written.
+/// When the configuration is invalid, /proc cannot be read, or the terminal cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let mut observer = Observer::new(root);
     if arguments.once || arguments.json || !std::io::stdout().is_terminal() {
@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let in_colours = anstream::stdout().current_choice() != ColorChoice::Never;
-    // Before the terminal is taken, so that what is wrong is said on it.
+    // The first sample precedes the screen, so that an error is printed on the normal terminal.
     let mut screen = observer.sample()?;
     let terminal = Terminal::take()?;
     loop {
@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 }
 
 fn one(observer: &mut Observer) -> anyhow::Result<Screen> {
-    for _ in 1..LOOKS {
+    for _ in 1..SAMPLES {
         observer.sample()?;
         sleep(SAMPLING_PERIOD);
     }

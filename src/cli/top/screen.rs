@@ -1,4 +1,4 @@
-//! What the screen shows, from the daemon and the kernel, and how.
+//! The contents of the screen, from the daemon and the kernel, and their layout.
 
 use std::collections::BTreeMap;
 
@@ -26,9 +26,9 @@ use brisk_sys::{BootTime, Root};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
-/// Decisions that are shown.
+/// How many decisions are shown.
 const DECISIONS: usize = 5;
-/// A CPU's place on a line.
+/// The width of one CPU's cell.
 const CPU_WIDTH: usize = 38;
 
 /// Everything on the screen.
@@ -38,12 +38,12 @@ pub struct Screen {
     /// The daemon, when one runs.
     daemon: Option<Daemon>,
     cpus: Vec<Cpu>,
-    /// By the daemon, or as one would see it.
+    /// The daemon's, or that of a daemon simulated here.
     placement: PlacementSnapshot,
     memory: Option<MemoryInfo>,
     pressure: Option<Pressure>,
     lookups: Vec<CacheStatus>,
-    /// The last ones, the latest first.
+    /// The last decisions, the latest first.
     decisions: Vec<Executed>,
     #[serde(skip)]
     now: BootTime,
@@ -53,24 +53,24 @@ pub struct Screen {
 struct Daemon {
     pid: u32,
     since: BootTime,
-    /// How much it holds.
+    /// The number of leases that it holds.
     lease_count: usize,
 }
 
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Cpu {
     cpu: u32,
-    /// Of 1024 for the fastest.
+    /// 1024 for the fastest CPU.
     capacity: u32,
-    /// The share of time since the last screen that it was not idle, 0 to 1.
+    /// The share of time since the last screen in which it was not idle, 0 to 1.
     busy: Option<f64>,
     khz: Option<u64>,
     maximum_khz: Option<u64>,
-    /// Free of bulk work.
+    /// Reserved for the foreground: bulk threads are kept off it.
     is_reserved: bool,
 }
 
-/// Who looks, and what is remembered from one screen to the next.
+/// Samples the daemon and the kernel; keeps the state between two screens.
 #[derive(Debug)]
 pub struct Observer {
     root: Root,
@@ -79,15 +79,15 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// One who has not looked yet.
+    /// An observer without samples.
     pub fn new(root: &Root) -> Self {
         Self { root: root.clone(), sampler: None, ticks: BTreeMap::new() }
     }
 
-    /// Looks at everything.
+    /// Samples everything for one screen.
     ///
     /// # Errors
-    /// When the configuration is not right, or /proc cannot be read.
+    /// When the configuration is invalid, or /proc cannot be read.
     pub fn sample(&mut self) -> anyhow::Result<Screen> {
         let root = self.root.clone();
         let status: Option<Status> = Connection::open(&root)
@@ -147,7 +147,7 @@ impl Observer {
             cpus.push(Cpu { cpu: core.cpu, capacity: core.capacity, busy, is_reserved, ..Cpu::default() });
         }
         insertion_sort(&mut cpus, |one, next| one.cpu > next.cpu);
-        // Found again each time, since they come and go with their CPUs.
+        // Searched each time, because these files appear and disappear with CPU hotplug.
         CurrentFrequencies::find(&self.root).read(&mut |number, khz, maximum_khz| {
             if let Some(cpu) = cpus.iter_mut().find(|cpu| cpu.cpu == number) {
                 (cpu.khz, cpu.maximum_khz) = (Some(khz), Some(maximum_khz));
@@ -158,11 +158,11 @@ impl Observer {
     }
 }
 
-/// The share of the time between that was not idle; none when none has passed.
+/// The share of non-idle time between two readings; `None` when no time has passed.
 fn busy(before: &Ticks, after: &Ticks) -> Option<f64> {
     let passed: Vec<u64> = after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before)).collect();
     let all: u64 = passed.iter().sum();
-    // Idle, and idle while something is written or read.
+    // idle and iowait
     let idle = passed[3] + passed[4];
     (all > 0).then(|| (all - idle) as f64 / all as f64)
 }
@@ -174,14 +174,14 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const MIDDLING: Style = AnsiColor::Yellow.on_default();
 
 impl Screen {
-    /// At most `rows` lines of at most `columns`, in colours or not.
+    /// At most `rows` lines of at most `columns`, optionally in colours.
     pub fn lines(&self, (columns, rows): (usize, usize), in_colours: bool) -> Vec<String> {
         let mut lines = vec![(BOLD, self.title())];
         lines.extend(self.cpu_lines(columns));
         lines.extend(self.front_lines());
         let mut rest = self.memory_lines();
         rest.extend(self.decision_lines());
-        // Threads get what is left of the screen, but three at least.
+        // The thread table gets the remaining rows, at least three.
         let room = rows.saturating_sub(lines.len() + rest.len() + 1).max(3);
         lines.extend(self.thread_lines(room));
         lines.extend(rest);
@@ -200,7 +200,7 @@ impl Screen {
                 let minutes = self.now.since(*since).as_secs() / 60;
                 format!("brisk {version}  process {pid}, for {minutes} min, holds {lease_count}")
             }
-            None => format!("brisk {version}  no daemon answers: this is what one would see"),
+            None => format!("brisk {version}  no daemon: decisions are simulated"),
         }
     }
 
@@ -264,8 +264,7 @@ impl Screen {
             let (tid, command) = (thread.tid, &thread.command);
             (style, format!("{tid:>9}  {command:<16}{:<12}{demand:>4.0} %{wait:>7.0} %  {leased}", thread.class))
         };
-        let head =
-            format!("{:>9}  {:<16}{:<12}{:>6}{:>9}  {}", "thread", "name", "class", "demand", "waits", "made to");
+        let head = format!("{:>9}  {:<16}{:<12}{:>6}{:>9}  {}", "thread", "name", "class", "demand", "waits", "leased");
         let threads = self.placement.threads.iter().take(room.saturating_sub(1)).map(line);
         std::iter::once((BOLD, head)).chain(threads).collect()
     }
@@ -276,17 +275,17 @@ impl Screen {
             let mib = |kib: u64| kib / 1024;
             let used = memory.swap_total_kib.saturating_sub(memory.swap_free_kib);
             let waits =
-                self.pressure.map_or(String::new(), |it| format!(", waited for {:.1} %", it.some.average_10s_percent));
+                self.pressure.map_or(String::new(), |it| format!(", pressure {:.1} %", it.some.average_10s_percent));
             let available = mib(memory.available_kib.unwrap_or(memory.free_kib));
             let (total, swap) = (mib(memory.total_kib), mib(memory.swap_total_kib));
             lines.push((
                 PLAIN,
-                format!("Memory     {available} of {total} MiB to be had, {} of {swap} MiB swapped{waits}", mib(used)),
+                format!("Memory     {available} of {total} MiB available, {} of {swap} MiB swapped{waits}", mib(used)),
             ));
         }
         for context in &self.lookups {
             let count = |name: &str| context.counters.get(name).copied().unwrap_or(0);
-            let rate = context.hit_ratio().map(|ratio| format!(", {:.1} % of lookups answered there", ratio * 100.0));
+            let rate = context.hit_ratio().map(|ratio| format!(", {:.1} % hits", ratio * 100.0));
             lines.push((
                 PLAIN,
                 format!(
@@ -318,7 +317,7 @@ impl Screen {
     }
 }
 
-/// The start of `text` that fits into `columns`; what would move the cursor is a dot.
+/// The beginning of `text` that fits into `columns`; control characters become dots.
 fn clip(text: &str, columns: usize) -> String {
     let mut width = 0;
     let visible = text.chars().map(|char| if char.is_control() { '.' } else { char });

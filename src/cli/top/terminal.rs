@@ -1,4 +1,4 @@
-//! The terminal as a screen of its own: taken, drawn on, and restored however it ends.
+//! The terminal's alternate screen: entered, drawn on, and left again on any exit.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -11,37 +11,37 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 
-/// The other screen, without a cursor; and back.
+/// Escape sequences: alternate screen and hidden cursor, on and off.
 const TAKE: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const GIVE_BACK: &[u8] = b"\x1b[?25h\x1b[?1049l";
-/// Keys that end it: Ctrl-C and Ctrl-D as well, for a terminal that makes no signals of them.
+/// Keys that exit; Ctrl-C and Ctrl-D are included for terminals that send no signal for them.
 const END_KEYS: &[u8] = b"qQ\x03\x04";
 
-/// A terminal that shows one screen, until it is dropped.
+/// The alternate screen; dropping it restores the terminal.
 #[derive(Debug)]
 pub struct Terminal {
     before: Option<Termios>,
-    /// Readable from the first signal on, also from one that came before it was waited for.
+    /// Readable from the first signal on, including one that arrived before the wait.
     ended: UnixStream,
     signals: Vec<SigId>,
 }
 
 impl Terminal {
-    /// Takes the terminal of standard output.
+    /// Enters the alternate screen of standard output's terminal.
     ///
     /// # Errors
-    /// When it cannot be written, or signals cannot be heard.
+    /// When the terminal cannot be written, or signals cannot be received.
     pub fn take() -> io::Result<Self> {
         let (ended, sender) = UnixStream::pair()?;
         let hear = |&signal: &i32| pipe::register(signal, sender.try_clone()?);
         let signals = [SIGINT, SIGTERM, SIGHUP].iter().map(hear).collect::<io::Result<_>>()?;
-        // Without a keyboard there are signals.
+        // Without a keyboard, signals end it.
         let before = tcgetattr(io::stdin()).ok();
         let terminal = Self { before, ended, signals };
         if let Some(before) = &terminal.before {
             let mut plain = before.clone();
             plain.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-            // A program that is stopped leaves the terminal as it is.
+            // Ctrl-Z is disabled: a stopped program would leave the terminal on this screen.
             plain.special_codes[SpecialCodeIndex::VSUSP] = 0;
             tcsetattr(io::stdin(), OptionalActions::Now, &plain)?;
         }
@@ -52,14 +52,14 @@ impl Terminal {
     /// Columns and rows.
     pub fn size(&self) -> (usize, usize) {
         let size = tcgetwinsize(io::stdout()).map_or((0, 0), |size| (size.ws_col.into(), size.ws_row.into()));
-        // A serial line knows no size.
+        // A serial line reports no size.
         if size.0 == 0 || size.1 == 0 { (80, 24) } else { size }
     }
 
-    /// Shows `lines` in place of what it showed.
+    /// Replaces the screen by `lines`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the terminal cannot be written.
     pub fn show(&self, lines: &[String]) -> io::Result<()> {
         let mut frame = b"\x1b[H".to_vec();
         for (number, line) in lines.iter().enumerate() {
@@ -71,10 +71,10 @@ impl Terminal {
         write(&frame)
     }
 
-    /// Waits for `pause`; true when a key or a signal says that it is over.
+    /// Waits for `pause`; true when a key or a signal requests the exit.
     ///
     /// # Errors
-    /// When the keyboard cannot be waited for.
+    /// When poll(2) fails.
     pub fn is_over_after(&self, pause: Duration) -> io::Result<bool> {
         let stdin = io::stdin();
         let mut ready = [PollFd::new(&self.ended, PollFlags::IN), PollFd::new(&stdin, PollFlags::IN)];
@@ -86,7 +86,7 @@ impl Terminal {
         }
         let [signalled, typed] = ready.map(|source| !source.revents().is_empty());
         let mut keys = [0u8; 64];
-        // A keyboard that has gone is read as nothing.
+        // A closed keyboard reads as empty.
         let count = if typed { rustix::io::read(&stdin, &mut keys).unwrap_or(0) } else { 0 };
         Ok(signalled || typed && (count == 0 || keys[..count].iter().any(|key| END_KEYS.contains(key))))
     }

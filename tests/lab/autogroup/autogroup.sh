@@ -1,6 +1,6 @@
 #!/bin/sh
-# Two sessions on one CPU: a hog of the background's no longer takes half of it from the foreground's, and the nice value of
-# every autogroup is as before after the foreground's end and after any death. Runs in the lab's guest; tests/lab/autogroup/mod.rs
+# Two sessions on one CPU: a background hog no longer takes half of it from the foreground, and the nice value of every
+# autogroup is restored after the foreground's end and after any death. Runs in the lab's guest; tests/lab/autogroup/mod.rs
 # reads the lines "NAME: TEXT".
 set -eu
 
@@ -30,7 +30,7 @@ is_as_before() {
 	[ "$(autogroups)" = "$before" ]
 }
 
-# session NAME COMMAND...: in a session of its own, whose process is then in the file /run/NAME.
+# session NAME COMMAND...: runs COMMAND in its own session; its PID is in the file /run/NAME.
 session() {
 	name=$1
 	shift
@@ -43,7 +43,7 @@ ticks() {
 	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
 }
 
-# What the foreground gets of the CPU time of both in two seconds, in percent.
+# The foreground's share in percent of the CPU time of both in two seconds.
 share() {
 	own=$(ticks "$front")
 	other=$(ticks "$hog")
@@ -57,10 +57,10 @@ foreground() {
 	brisk foreground "$front" >/dev/null
 }
 
-# Debian's kernels have autogroups and leave them off; other distributions have them on.
+# Debian's kernels have autogroups and disable them; other distributions enable them.
 echo 1 >/proc/sys/kernel/sched_autogroup_enabled
 say enabled "$(cat /proc/sys/kernel/sched_autogroup_enabled)"
-# A trial that outlasts the steps is not what is tested here.
+# The trial is longer than the steps, because trials are not tested here.
 configure 'rule = "weight"' 'groups = "off"' 'sampling_ms = 50' 'idle_sampling_ms = 100'
 renice -n -15 -p $$ >/dev/null
 session hog sh -c 'renice -n 15 -p $$; while :; do :; done'
@@ -101,12 +101,12 @@ kill -9 "$guardian" "$daemon"
 wait "$daemon" || true
 wait_for 60 is_gone "$guardian"
 is_lowered && say killed.both.left yes
-# Another process of the session lives on where its leader has gone.
+# Another process of the session lives on after its leader's exit.
 brisk restore >/dev/null
 wait_for 60 is_as_before
 say killed.both yes
 
-# Where another process sets it meanwhile, it stays.
+# A value that another process sets meanwhile is kept.
 start_daemon
 foreground
 wait_for 60 is_lowered

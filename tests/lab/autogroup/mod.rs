@@ -1,4 +1,4 @@
-//! Sessions that compete as one: the background's weighs less as a whole, and its nice value is restored after any death.
+//! Competing sessions: the background session's autogroup gets a lower weight, and its nice value is restored after any death.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{job, static_brisk};
 
 // Verifies PLACE-8.
 #[test]
-fn a_hog_of_another_session_leaves_the_cpu_to_the_foreground() {
+fn a_hog_of_another_session_is_deprioritised_and_restored() {
     let Some(binary) = static_brisk() else { return };
     let mut job = job(binary, "debian-6.1", &["sh", "/autogroup.sh"]);
     job.scenario.guest.self_check = false;
@@ -24,5 +24,5 @@ fn a_hog_of_another_session_leaves_the_cpu_to_the_foreground() {
         assert_eq!(report.one(step), "yes", "{report:#?}");
     }
     assert_eq!(report.one("exit"), "0", "{report:#?}");
-    assert!(report.one("chosen").ends_with(" nice 7"), "who chose a value has the last word: {report:#?}");
+    assert!(report.one("chosen").ends_with(" nice 7"), "displaced by another writer: {report:#?}");
 }

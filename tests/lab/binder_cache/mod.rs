@@ -1,4 +1,4 @@
-//! The binder cache in a guest: its hazards one by one, races, and refusals, by a client that speaks binder by hand.
+//! The binder cache in a guest: its hazards one by one, races, and refusals, by a client that implements the binder protocol.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn hazards() -> GuestFile {
     GuestFile { path: "/bin/hazards".into(), contents, mode: 0o755 }
 }
 
-/// What the hazards' program says in a guest of `scenario`; it must end well, and the kernel must not complain.
+/// The output of the hazards' program in a guest of `scenario`; it must succeed, and the kernel must not complain.
 fn said_by_hazards(
     scenario: &str,
     arguments: &[&str],
@@ -49,9 +49,9 @@ fn said_by_hazards(
 fn job_beside_hazards(scenario: &str, command: &[&str]) -> Option<Job> {
     let binary = static_brisk()?;
     let mut job = Job::new(Scenario::load(scenario).unwrap(), command.iter().copied());
-    // Its hooks are called, and it tells of new policies; without one it allows everything.
+    // SELinux's hooks are called, and it announces new policies; without a policy it allows everything.
     job.scenario.kernel.command_line.push_str(" security=selinux selinux=1");
-    // On a busy host a CPU of the guest may stand still for long, even while it starts.
+    // On a busy host a CPU of the guest may stall for a long time, even during boot.
     job.scenario.kernel.command_line.push_str(" rcupdate.rcu_cpu_stall_suppress=1 nowatchdog no_timer_check ");
     job.files.push(hazards());
     job.binary = Some(binary.to_owned());
@@ -89,7 +89,7 @@ fn no_hazard_of_the_binder_cache_comes_true_on_linux_6_12() {
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn binder_cache_hazards_stay_out_under_kernel_checks() {
     let Some(said) = said_by_hazards("binder-6.1-checked", &[], Vec::new(), "") else { return };
-    // Nowhere else is there a binderfs: once in each mode.
+    // Only this guest has a binderfs: it is tested once in each mode.
     let tried = said.iter().filter(|line| **line == "a binderfs in a user namespace was tried").count();
     assert_eq!(tried, 2, "{said:#?}");
 }
@@ -104,11 +104,11 @@ fn binder_cache_hazards_stay_out_under_linux_6_12_checks() {
 /// A new reference gets the smallest free descriptor; the driver of Linux 6.1 walks all references to find it.
 // Verifies LOOKUP-4.
 #[test]
-fn a_hit_costs_little_with_and_beside_ten_thousand_references() {
+fn a_hit_stays_cheap_with_ten_thousand_references() {
     check("binder-6.1", &["references"]);
 }
 
-/// The same in time, for a process on another CPU.
+/// The same as times, for a process on another CPU.
 // Verifies LOOKUP-4.
 #[test]
 #[ignore = "times on the host's clock; ./dev test --deep"]
@@ -167,13 +167,13 @@ fn functions_of_the_cache() -> BTreeSet<String> {
     names.collect()
 }
 
-/// KCSAN reports an access that races with another one. The stock driver has such accesses; none is to be the cache's.
+/// KCSAN reports an access that races with another one. The stock driver has such accesses; the cache must have none.
 // Verifies LOOKUP-3.
 #[test]
 #[ignore = "builds a kernel, and takes long; ./dev test --deep"]
 fn no_data_race_is_found_by_kcsan_on_linux_6_12() {
     let Some(mut job) = job_beside_hazards("binder-6.12-races", &["sh", "/races.sh", "50000"]) else { return };
-    // The reports go to the program that reads them, and not to the console, where each would end the guest.
+    // The program reads the reports; on the console each of them would end the guest.
     job.scenario.kernel.command_line.push_str(" loglevel=3");
     job.busybox = true;
     job.files.push(GuestFile { path: "/races.sh".into(), contents: include_bytes!("races.sh").to_vec(), mode: 0o755 });
@@ -185,11 +185,11 @@ fn no_data_race_is_found_by_kcsan_on_linux_6_12() {
     let is_ours = |report: &&&str| report.split([' ', '.']).any(|word| ours.contains(word));
     assert_eq!(reports.iter().filter(is_ours).collect::<Vec<_>>(), Vec::<&&str>::new());
 
-    // What else would be to see if KCSAN watched nothing.
+    // These checks fail if KCSAN watches nothing.
     let figure = |name: &str| said.iter().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
-    assert!(said.contains(&"all ok".to_owned()) && !reports.is_empty(), "the stock driver's are seen: {said:?}");
-    assert!(figure("functions:").is_some_and(|count| count > 100), "the driver's functions are found: {said:?}");
-    assert!(figure("setup_watchpoints:").is_some_and(|count| count > 10_000), "much is watched: {said:?}");
+    assert!(said.contains(&"all ok".to_owned()) && !reports.is_empty(), "stock races are reported: {said:?}");
+    assert!(figure("functions:").is_some_and(|count| count > 100), "the driver's functions are listed: {said:?}");
+    assert!(figure("setup_watchpoints:").is_some_and(|count| count > 10_000), "many accesses are watched: {said:?}");
 }
 
 // Verifies LOOKUP-3.
@@ -200,7 +200,7 @@ fn nothing_is_lost_when_any_allocation_fails() {
     assert!(said.is_none_or(|said| said.contains(&"looked for leaks".into())));
 }
 
-/// The kernel's own test of binderfs: devices made and removed, by one and by many at a time, also without privileges.
+/// The kernel's own test of binderfs: creates and removes devices, one and many at a time, also without privileges.
 // Verifies LOOKUP-2.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
@@ -224,7 +224,7 @@ fn the_kernels_binderfs_test_agrees_on_both_drivers() {
     assert_eq!(verdicts[0], verdicts[1]);
 }
 
-/// A binary policy from a text, by SELinux's own compiler.
+/// Compiles a text to a binary policy with SELinux's own compiler.
 fn compiled(text: &str, path: &str) -> GuestFile {
     let folder = tempfile::tempdir().unwrap();
     let (source, binary) = (folder.path().join("policy.conf"), folder.path().join("policy"));
@@ -240,7 +240,7 @@ fn compiled(text: &str, path: &str) -> GuestFile {
     GuestFile { path: path.into(), contents: std::fs::read(binary).unwrap(), mode: 0o644 }
 }
 
-/// What callers see under a policy that is enforced, a line a lookup, once for each mode of the cache.
+/// The lookups that callers see under an enforced policy, a line each, once for each mode of the cache.
 fn seen_under_a_policy(scenario: &str) -> Option<Vec<Vec<String>>> {
     let first = std::fs::read_to_string(sources().join("policy.conf")).unwrap();
     let second: String =
@@ -251,7 +251,7 @@ fn seen_under_a_policy(scenario: &str) -> Option<Vec<Vec<String>>> {
     Some(modes.filter(|lines| !lines.is_empty()).map(<[String]>::to_vec).collect())
 }
 
-/// Rights revoked, granted again and changed by a new policy, between lookups whose answers are known.
+/// Permissions are revoked, granted again and changed by a new policy, between lookups whose answers are known.
 fn who_may_not_is_refused(stock: &str, ours: &str) {
     let Some(stock) = seen_under_a_policy(stock) else { return };
     let ours = seen_under_a_policy(ours).expect("there was an emulator");
@@ -279,18 +279,18 @@ fn who_may_not_is_refused(stock: &str, ours: &str) {
 
 // Verifies LOOKUP-2.
 #[test]
-fn who_may_not_is_refused_as_by_a_stock_driver_hot_or_cold() {
+fn refusals_match_the_stock_driver_with_a_cold_and_a_warm_cache() {
     who_may_not_is_refused("binder-stock-6.1", "binder-6.1");
 }
 
 // Verifies LOOKUP-2.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
-fn who_may_not_is_refused_where_the_kernel_checks_itself() {
+fn an_unauthorised_caller_is_refused_on_the_checked_kernel() {
     who_may_not_is_refused("binder-stock-6.1-checked", "binder-6.1-checked");
 }
 
-/// As `dkms install` builds it on Debian, for the lab's kernel and without installing it.
+/// Builds it as `dkms install` does on Debian, for the lab's kernel, without installing it.
 // Verifies LOOKUP-7.
 #[test]
 #[ignore = "needs the package dkms; ./dev test --deep"]

@@ -1,12 +1,12 @@
 #!/bin/sh
 # The binder cache's race while KCSAN watches the binder driver: races.sh LOOKUPS. Runs in the lab's guest;
-# tests/lab/binder_cache/mod.rs reads the lines "report: ..." and the counters, and judges.
+# tests/lab/binder_cache/mod.rs reads the lines "report: ..." and the counters, and checks them.
 set -eu
 
 kcsan=/sys/kernel/debug/kcsan
 [ -e "$kcsan" ] || mount -t debugfs none /sys/kernel/debug
 
-# Of the rest of the kernel nothing is reported. The driver's functions lie together.
+# KCSAN reports nothing about the rest of the kernel. The driver's functions are contiguous.
 awk '$2 ~ /[tT]/ && $3 !~ /^__(pfx|cfi)_/ { names[++count] = $3 }
 	$2 ~ /[tT]/ && $3 ~ /^binder_/ { first = first ? first : count; last = count }
 	END { for (i = first; i <= last; i++) print names[i] }' /proc/kallsyms >/functions
@@ -16,7 +16,7 @@ done </functions
 echo whitelist >"$kcsan"
 echo "functions: $(wc -l </functions)"
 
-# While the race runs: the log would overflow.
+# Read during the race, because the log would overflow.
 cat /dev/kmsg >/messages &
 reader=$!
 echo on >"$kcsan"

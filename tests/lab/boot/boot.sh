@@ -1,9 +1,9 @@
 #!/bin/sh
-# In a guest that was booted by `rdinit=/record -- boot record ...`, or without: what becomes of a boot's recorder and of
-# its governors. Prints `NAME: VALUE` lines for tests/lab/boot/mod.rs.
+# Runs in a guest that was booted by `rdinit=/record -- boot record ...`, or without: tests the boot recorder and the restored
+# governors. Prints `NAME: VALUE` lines for tests/lab/boot/mod.rs.
 policy=/sys/devices/system/cpu/cpufreq/policy0
 say() { echo "$1: $2"; }
-# Waits for an event. Time is counted in instructions here, so a busy host changes nothing about the limit.
+# Waits for an event. Time is counted in instructions here, so the limit does not depend on the host's load.
 until_true() {
 	tries=0
 	while ! "$@"; do
@@ -12,7 +12,7 @@ until_true() {
 		[ $tries -lt 3000 ] || { say failed "$*"; exit 1; }
 	done
 }
-# When a file was changed last, by the clock of the day in milliseconds.
+# The last modification of a file, in milliseconds of wall-clock time.
 changed_ms() {
 	whole=$(stat -c %Z "$1")
 	fraction=$(stat -c %z "$1")
@@ -27,14 +27,14 @@ named() {
 		tr '\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q "^$1 " && basename "$process"
 	done
 }
-# True when the recorder $1 has begun.
+# True when the recorder $1 has taken a sample.
 samples() {
 	for descriptor in "/proc/$1/fd"/*; do
 		[ "$(readlink "$descriptor")" = /proc/stat ] && return
 	done
 	false
 }
-# Runs a command as process 4000: a process that takes that number in between makes it begin again.
+# Runs a command as process 4000; tries again when another process takes that PID in between.
 at_4000() {
 	until echo 3999 >/proc/sys/kernel/ns_last_pid && { "$@" & } && [ $! -eq 4000 ]; do
 		wait $!
@@ -82,7 +82,7 @@ for step in "$@"; do
 		base64 -w 100 /reused.tgz | while read -r line; do say reused.archive "$line"; done
 		;;
 	orphaned)
-		# The recorder has a /run of its own: only what lies in this system's can tell what it held.
+		# The recorder has its own /run: only files in this system's /run can name what it held.
 		until_true governor_is performance
 		until_true grep -q policy0 $journal
 		original=$(sed -n 's/.*"original":"\([a-z]*\).*/\1/p' $journal | head -n 1)
@@ -94,7 +94,7 @@ for step in "$@"; do
 		say orphaned.both "$(cat $policy/scaling_governor)"
 		brisk restore >/dev/null
 		say orphaned.restored "$? $(cat $policy/scaling_governor)"
-		# The daemon's start does the same, unasked.
+		# The daemon's start restores too, without a request.
 		brisk boot hold --until file:/never >/dev/null 2>&1 &
 		holder=$!
 		until_true governor_is performance
@@ -109,7 +109,7 @@ for step in "$@"; do
 		say orphaned.daemon "$? $(cat $policy/scaling_governor)"
 		;;
 	full)
-		# A tmpfs without room, a read-only one, and then one with room.
+		# A full tmpfs, a read-only one, and then one with space.
 		mkdir -p /full /fixed /free
 		mount -t tmpfs -o size=4k tmpfs /full && mount -t tmpfs -o ro tmpfs /fixed
 		dd if=/dev/zero of=/full/taken bs=4096 count=1 2>/dev/null
@@ -128,7 +128,7 @@ for step in "$@"; do
 		say bare.exit "$status"
 		;;
 	began)
-		# The guest's init makes the links to BusyBox as soon as it runs, and only later waits until the device is at rest.
+		# The guest's init creates the links to BusyBox as its first step, and only later waits until the device is idle.
 		touch /now
 		read -r seconds _ </proc/uptime
 		say began.ms "$((${seconds%.*}${seconds#*.}0 - $(changed_ms /now) + $(changed_ms /bin/sh)))"
@@ -169,7 +169,7 @@ for step in "$@"; do
 			kill -9 $holder
 			wait $holder 2>/dev/null
 			until_true governor_is ondemand
-			# The guardian ends when everything is back.
+			# The guardian exits when everything is restored.
 			until_true no_guardian
 			say hold.killed "$(governed)"
 		done
@@ -203,7 +203,7 @@ for step in "$@"; do
 			sleep 1000 &
 			i=$((i + 1))
 		done
-		# In each step of some parts of a clock tick (4 ms): what the clock strikes may not make a difference.
+		# Start at different fractions of a clock tick (4 ms), so that work at ticks does not bias the result.
 		i=0
 		while [ $i -lt 8 ]; do
 			brisk boot record --json --until file:/never --timeout-s 30 --output /cost.tgz >/out

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{job, results, run, static_brisk};
 
-/// What the guest said of each of its steps.
+/// The guest's output for each step.
 struct Report(Vec<(String, String)>);
 
 impl Report {
@@ -47,7 +47,7 @@ impl Report {
     }
 }
 
-/// Boots with brisk as the kernel's first process: a file of its own, for the lab's own first process is brisk as well.
+/// Boots with brisk as the kernel's first process, from a separate file, because the lab's own first process is brisk as well.
 fn recorded_as_init(options: &str) -> impl FnOnce(&mut Job, Vec<u8>) {
     let line = format!(" rdinit=/record -- boot record --init=/init {options}");
     move |job, binary| {
@@ -58,11 +58,11 @@ fn recorded_as_init(options: &str) -> impl FnOnce(&mut Job, Vec<u8>) {
 
 // Verifies BOOT-1.
 #[test]
-fn a_boot_recorded_by_its_first_process_is_charted_and_judged() {
+fn a_boot_recorded_by_its_first_process_is_charted() {
     let options = "--output=/recording.tgz --until=file:/booted --performance";
     let Some(report) = Report::of(&["recorded"], recorded_as_init(options)) else { return };
     assert!(report.one("recorded.recorder").starts_with("@brisk-boot boot record --first-process "));
-    assert_eq!(report.one("recorded.own"), "yes", "what init mounts or takes away does not concern the recorder");
+    assert_eq!(report.one("recorded.own"), "yes", "init's mounts and unmounts do not affect the recorder");
     let archive = decoded(&report.all("recorded.archive").concat());
     let boot = read::read_bytes(&archive, &Limits::default()).unwrap();
     assert_eq!((boot.format, boot.cpu_count()), (Format::Brisk, 1));
@@ -86,7 +86,7 @@ fn a_boot_recorded_by_its_first_process_is_charted_and_judged() {
         writeln!(std::io::stderr(), "recorded as init: {} bytes, {:?}, {:?}", archive.len(), boot.span, boot.header);
 }
 
-/// In instructions, of which a CPU at the highest frequency does 500 million a second: fewer than any phone's.
+/// In instructions; a CPU at the highest frequency executes 500 million a second, fewer than any phone's.
 // Verifies BOOT-1.
 #[test]
 fn recording_300_processes_takes_under_one_percent_of_a_cpu() {
@@ -101,7 +101,7 @@ fn recording_300_processes_takes_under_one_percent_of_a_cpu() {
     let mean = percents.iter().sum::<f64>() / percents.len() as f64;
     let _ = writeln!(std::io::stderr(), "recorder: {mean:.3} % of a CPU, of {percents:.2?}");
     assert!(mean < 1.0, "{percents:?}");
-    assert!(percents.iter().all(|&percent| percent < 1.5), "as soon as looks keep step with the clock: {percents:?}");
+    assert!(percents.iter().all(|&percent| percent < 1.5), "once samples keep in step with the clock: {percents:?}");
 }
 
 // Verifies BOOT-2.
@@ -122,7 +122,7 @@ fn governors_and_tunables_are_restored_after_any_death() {
 
 // Verifies BOOT-1.
 #[test]
-fn a_killed_recorder_leaves_nothing_and_a_reused_pid_is_new() {
+fn a_killed_recorder_leaves_no_file_and_a_reused_pid_is_new() {
     let Some(report) = Report::of(&["killed", "reused"], |_, _| ()) else { return };
     assert_eq!(report.one("killed.left"), "", "neither a recording nor a part of one");
     assert_eq!(report.one("reused.exit"), "0");
@@ -137,7 +137,7 @@ fn a_killed_recorder_leaves_nothing_and_a_reused_pid_is_new() {
 
 // Verifies BOOT-2.
 #[test]
-fn what_a_recorder_held_is_found_when_it_died_with_its_guardian() {
+fn governors_are_restored_after_recorder_and_guardian_die() {
     let options = "--until=file:/never --output=/recording.tgz --performance";
     let Some(report) = Report::of(&["orphaned"], recorded_as_init(options)) else { return };
     let original = report.one("orphaned.original");
@@ -151,28 +151,28 @@ fn what_a_recorder_held_is_found_when_it_died_with_its_guardian() {
 
 // Verifies BOOT-1.
 #[test]
-fn init_runs_whatever_becomes_of_its_recorder() {
-    // The recorder ends at once over an option that it does not understand.
+fn init_runs_even_if_the_recorder_fails() {
+    // The recorder exits at once because of an invalid option.
     let Some(report) = Report::of(&["bare", "full"], recorded_as_init("--rate=none")) else { return };
-    assert!(["1", "2"].contains(&report.one("bare.exit")), "an error like any other, and no abort");
+    assert!(["1", "2"].contains(&report.one("bare.exit")), "an ordinary error, and no abort");
     assert_eq!(report.one("full.exit"), "0");
     assert_eq!(report.json("full.report")["recording"]["file"], "/free/boot.tgz");
-    assert_eq!(report.json("full.report")["ended"], "timeout", "nothing says that this boot has completed");
+    assert_eq!(report.json("full.report")["ended"], "timeout", "no event reports that this boot has completed");
     let left: Vec<_> = report.one("full.left").split_whitespace().collect();
     assert_eq!(left, ["/free/boot.tgz", "/full/taken"], "no draft is left on a full disk");
     let lost = report.one("full.lost");
     assert!(lost.starts_with("2 ") && lost.contains("/full/boot.tgz: ") && lost.contains("--output"), "{lost}");
 }
 
-/// Two boots whose kernels unpack the same files: of one, brisk is the first process and records. How much the kernel unpacks
-/// moves what follows against its clock.
+/// Two boots whose kernels unpack the same files; in one of them brisk is the first process and records. The amount that the
+/// kernel unpacks shifts later events against its clock.
 // Verifies BOOT-1.
 #[test]
 fn a_recorder_does_not_delay_init() {
     const PADDING_BYTES: [usize; 3] = [0, 4096, 300_000];
     let began_ms = |recorded: bool, padding_bytes: usize| {
         let prepare = |job: &mut Job, binary: Vec<u8>| {
-            // A clock that follows the load would say more of its governor than of which process delays which.
+            // A clock that follows the load would measure its governor rather than the delay.
             job.scenario.modules.clear();
             let stock = job.scenario.kernel.command_line.clone();
             recorded_as_init("--output=/recording.tgz --until=file:/booted")(job, binary);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# One daemon with everything on, under load, and each way to end it: the system is as before, whichever. Runs in the lab's guest
-# as `combined.sh MANAGER SLEEPERS RULE WAY...`; tests/lab/combined/mod.rs reads the lines "NAME: TEXT" and judges.
+# One daemon with everything on, under load, and each way to end it: every way restores the system. Runs in the lab's guest
+# as `combined.sh MANAGER SLEEPERS RULE WAY...`; tests/lab/combined/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 # none: the daemon is a child of this script. systemd: it is the packaged service.
@@ -49,7 +49,7 @@ configure() {
 	END
 }
 
-# Two processes that compute, a build, a cached application and many that sleep.
+# Two CPU-bound processes, a build, a cached application and many sleeping processes.
 load() {
 	for _ in 1 2; do
 		sh -c 'while :; do :; done' &
@@ -87,7 +87,7 @@ is_on() {
 	grep -q zram0 /proc/swaps && [ -n "$(killer)" ] && [ "$(cat $rate)" -ne 100000 ] && [ "$(hog_states)" != "$hogs_before" ]
 }
 
-# A dead process that is not yet waited for has no command line.
+# A dead process that is not yet reaped has no command line.
 no_process_is_left() {
 	! grep -qa '^@brisk-guardian' /proc/[0-9]*/cmdline 2>/dev/null && [ -z "$(killer)" ] &&
 		! grep -qa . "/proc/$daemon/cmdline" 2>/dev/null
@@ -105,7 +105,7 @@ start() {
 	wait_for 60 brisk status
 }
 
-# Everything is in force: what computes waits until something was swapped out, which an idle CPU does.
+# Everything is active: the CPU-bound processes stay stopped until something was swapped out, which happens on an idle CPU.
 start_all() {
 	# shellcheck disable=SC2086 # a list of processes
 	kill -STOP $hogs $build
@@ -120,7 +120,7 @@ start_all() {
 	wait_for 60 is_on
 }
 
-# What was warned of: nothing to write back to was asked for.
+# The number of warnings about missing write-back, which is not configured here.
 warnings() {
 	complaints $log | grep -c 'nothing is written back' || :
 }
@@ -194,7 +194,7 @@ for way in "$@"; do
 	end_by "$way"
 	kill -KILL "$(cat $work/front)" 2>/dev/null || :
 	wait "$launch" 2>/dev/null || :
-	# A service that failed keeps its controllers until systemd is told to forget that.
+	# A failed service keeps its controllers until systemd is told to reset it.
 	[ "$manager" = none ] || systemctl reset-failed brisk.service 2>/dev/null || :
 	if wait_for 30 is_as_before; then say "$way" same; else say "$way" "$(diff $work/before $work/now | tr '\n' ';')"; fi
 	say "$way.left" "$(brisk restore)"
@@ -207,7 +207,7 @@ if [ -e $recording ]; then
 	while read -r line; do say replay "$line"; done <$work/replayed
 fi
 say warned "$(warnings)"
-# A warning is counted: this record cannot be read.
+# Check that a warning is counted: this record cannot be read.
 echo damaged >/var/lib/brisk/memory-wear.json
 record=
 start >/dev/null

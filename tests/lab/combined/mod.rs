@@ -1,4 +1,4 @@
-//! Law: every write can be undone, with everything on at once, under load, and however the daemon ends.
+//! Every write can be undone, with everything on at once, under load, and however the daemon ends.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use brisk::lab::scenario::CgroupVersion;
 use super::steps::Report;
 use super::{job_in_turn, static_brisk};
 
-/// The units as they are packaged, but for where the guest has the program. Who is killed stays dead, so that nothing but the
-/// service's own ending restores.
+/// The packaged units, except for the path of the program in the guest. A killed process is not restarted, so that only
+/// the service's own end restores.
 const UNITS: [(&str, &str); 4] = [
     ("brisk.service", include_str!("../../../packaging/systemd/brisk.service")),
     ("brisk.service.d/memory.conf", include_str!("../../../packaging/systemd/memory.conf")),
     ("brisk.service.d/placement.conf", include_str!("../../../packaging/systemd/placement.conf")),
     ("brisk.service.d/zz-stays-dead.conf", "[Service]\nRestart=no\nStandardError=append:/run/check/log\n"),
 ];
-/// TERM and INT; SIGKILL of the daemon, of the killer, of the guardian and so many seconds later of the daemon, of both at once,
-/// of all three and then a start.
+/// SIGTERM and SIGINT; SIGKILL of the daemon; of the killer; of the guardian and 0.02 s later of the daemon; of both at once;
+/// of all three, and then a start.
 const WAYS: [&str; 7] = ["term", "int", "daemon", "killer", "apart0.02", "both", "all"];
 
-/// A device with zram and a governor that can be held, of `scenario`, whose command line asks for pressure stall information.
+/// Gives `scenario` zram, a governor that can be held, and pressure stall information on the command line.
 fn device(scenario: &mut Scenario) {
     for other in ["memory-6.1", "debian-6.1"] {
         let modules = Scenario::load(other).unwrap().modules;
@@ -36,7 +36,7 @@ fn device(scenario: &mut Scenario) {
     }
 }
 
-/// Ends the daemon in each of `ways` in a guest of `scenario`, beside so many processes that sleep.
+/// Ends the daemon in each of `ways` in a guest of `scenario`, with so many sleeping processes.
 fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut Scenario)) {
     let Some(binary) = static_brisk() else { return };
     let (manager, rule) = match scenario {
@@ -50,15 +50,15 @@ fn ended(scenario: &str, ways: &[&str], sleepers: &str, change: impl FnOnce(&mut
     change(&mut job.scenario);
     let report = Report::of_whole_state(job, "/combined.sh", include_str!("combined.sh"), Duration::from_secs(3600));
     let lines: u32 = report.one("lines").parse().unwrap();
-    assert!(lines > 500, "what is compared: {report:#?}");
+    assert!(lines > 500, "the compared state: {report:#?}");
     for way in ways {
         assert_eq!(report.one(way), "same", "{way}: {report:#?}");
         assert_eq!(report.one(&format!("{way}.left")), "Nothing is left changed.", "{report:#?}");
     }
-    assert_eq!(report.one("warned"), "0", "nothing to write back to was asked for: {report:#?}");
-    assert_eq!(report.one("planted"), "1", "one that there is is counted: {report:#?}");
+    assert_eq!(report.one("warned"), "0", "write-back is not configured: {report:#?}");
+    assert_eq!(report.one("planted"), "1", "a planted warning is counted: {report:#?}");
     if manager == "none" {
-        assert_eq!(report.one("replayed"), "0", "the recording of the first: {report:#?}");
+        assert_eq!(report.one("replayed"), "0", "the first daemon's recording: {report:#?}");
         for mechanism in ["launch", "placement", "memory"] {
             let decided = report.all("replay").into_iter().find(|line| line.starts_with(mechanism)).unwrap_or_default();
             assert!(decided.ends_with("decisions, all as recorded"), "{mechanism}: {report:#?}");

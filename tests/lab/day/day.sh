@@ -1,7 +1,7 @@
 #!/bin/sh
-# A device's day with everything on: what is opened, squeezed, computed, configured, switched off and killed, and what it all leaves.
-# Runs in the lab's guest as `day.sh`; tests/lab/day/mod.rs writes the events ("MILLISECONDS EVENT ARGUMENT") into /events, reads
-# the lines "NAME: TEXT" and judges.
+# A device's day with everything on: applications are opened, memory is squeezed, CPUs are loaded, settings change, processes
+# are killed. Runs in the lab's guest as `day.sh`; tests/lab/day/mod.rs writes the events ("MILLISECONDS EVENT ARGUMENT") into
+# /events, reads the lines "NAME: TEXT" and checks them.
 # shellcheck disable=SC2086 # lists of processes
 set -eu
 
@@ -51,7 +51,7 @@ configure() {
 	TOML
 }
 
-# As an init system would: whenever the daemon ends, what it has left is restored, and it is started again.
+# Like an init system: whenever the daemon exits, this restores what it has left and starts it again.
 supervise() {
 	while :; do
 		brisk run 2>>$log &
@@ -59,7 +59,7 @@ supervise() {
 		mv $work/daemon.new $work/daemon
 		wait $! || :
 		[ ! -e $work/over ] || return 0
-		# While a launch goes on that began without the daemon, the journal is its: as init systems do, go on.
+		# While a launch that began without the daemon lasts, it holds the journal: continue, as init systems do.
 		brisk restore >/dev/null 2>>$work/restored || :
 		sleep 0.1
 	done
@@ -69,14 +69,14 @@ daemon() {
 	cat $work/daemon
 }
 
-# That of the daemon; another one watches what is held for the boot.
+# The daemon's guardian; another guardian watches what is held for the boot.
 guardian() {
 	grep -la '^@brisk-guardian' /proc/[0-9]*/cmdline 2>/dev/null | while IFS=/ read -r _ _ pid _; do
 		! grep -q "^PPid:[^0-9]*$(daemon)\$" "/proc/$pid/status" 2>/dev/null || echo "$pid"
 	done
 }
 
-# Each of the three processes is there once; their numbers are in `guardian` and `killer`.
+# True when each of the three processes exists once; the PIDs are in `guardian` and `killer`.
 is_whole() {
 	guardian=$(guardian) killer=$(killer)
 	brisk status >/dev/null && [ "$(echo $guardian | wc -w)" = 1 ] && [ "$(echo $killer | wc -w)" = 1 ] && grep -q zram0 /proc/swaps
@@ -90,7 +90,7 @@ is_alive() {
 	grep -qa . "/proc/$1/cmdline" 2>/dev/null
 }
 
-# What a launch and a resume do for the user: the application that was in the foreground ages, and this one comes there.
+# What a launch and a resume do on a device: this application becomes foreground, and the previous one ages.
 come_to_foreground() {
 	for other in "$work"/pid.*; do
 		pid=$(cat "$other")
@@ -102,7 +102,7 @@ come_to_foreground() {
 	brisk foreground "$1" 2>/dev/null || :
 }
 
-# open_application NUMBER: launches it, or resumes it where it lives. It is left to itself.
+# open_application NUMBER: launches it, or resumes it where it still runs, without waiting for it.
 open_application() {
 	if [ -e "$work/pid.$1" ] && is_alive "$(cat "$work/pid.$1")"; then
 		come_to_foreground "$(cat "$work/pid.$1")"
@@ -119,38 +119,38 @@ open_application() {
 	come_to_foreground "$(cat "$work/pid.$1")"
 }
 
-# squeeze MIB: a process takes so much as fast as it can, and ends, unless it is killed before.
+# squeeze MIB: a process allocates so much as fast as it can, and exits, unless it is killed before.
 squeeze() {
 	sh -c 'echo 950 >/proc/self/oom_score_adj; exec brisk application --number 1 --seed 2 --turns-per-ms 1000 --storage /dev/flash0 \
 		--grow' 2>/dev/null | head -n "$1" >/dev/null
 }
 
-# compute SECONDS: the bulk work of the device, which waits at all other times. It is continued for so long.
+# compute SECONDS: continues the device's background work, which is stopped at all other times, for so long.
 compute() {
 	kill -CONT $hogs
 	sleep "$1"
 	kill -STOP $hogs
 }
 
-# end_by_kill "WHAT...": all of them at once.
+# end_by_kill "PROCESS...": kills all of them at once.
 end_by_kill() {
 	victims=
 	for what in $1; do victims="$victims $($what)"; done
 	kill -KILL $victims 2>/dev/null || :
 }
 
-# kinds PROCESS: its descriptors that are kept files of threads that live, and of threads that have ended.
+# kinds PROCESS: the number of its descriptors for kept files of live threads, and of exited threads.
 kinds() {
 	live=0 ended=0
 	# shellcheck disable=SC2012 # the kernel's own names; find would start a process for each
 	for kept in $(ls -l "/proc/$1/fd" 2>/dev/null | sed -n 's/.* -> \(.*schedstat\).*/\1/p'); do
-		# Those that are not the first of their process are there, and not listed.
+		# Threads other than the first of a process exist in /proc, but are not listed.
 		if [ -e "${kept%/schedstat}" ]; then live=$((live + 1)); else ended=$((ended + 1)); fi
 	done
 	echo "$live $ended"
 }
 
-# Processes of `brisk launch`, each of which has told the daemon of its own and waits.
+# Processes of `brisk launch` that have announced their launch to the daemon and wait.
 waiting_launches() {
 	cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -o 'brisk launch -- ' | wc -l
 }
@@ -201,7 +201,7 @@ end_applications() {
 	for file in "$work"/pid.*; do kill -KILL "$(cat "$file")" 2>/dev/null || :; done
 }
 
-# Services that applications look up, and what computes: they are there before and after.
+# Services for lookups and the CPU-bound processes: they run from before the first state until after the last.
 surround() {
 	mkfifo $work/never
 	brisk lab context-manager --format android-16 --device /dev/binder <>$work/never >$work/manager &
@@ -255,7 +255,7 @@ wait_for 60 no_process_is_left
 sleep 10
 if is_as_before; then say state same; else say state "$(diff $work/before $work/now | tr '\n' ';')"; fi
 say left "$(brisk restore)"
-# What would be left is noticed: a tunable and a priority that differ.
+# Check that a difference is detected: a changed tunable and a changed priority.
 swappiness=$(cat /proc/sys/vm/swappiness)
 echo $((swappiness + 1)) >/proc/sys/vm/swappiness
 renice -n 1 -p $build >/dev/null

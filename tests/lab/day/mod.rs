@@ -1,4 +1,4 @@
-//! A device's day with every mechanism on: nothing grows, nothing is left, no error is logged.
+//! A device's day with every mechanism on: nothing grows, nothing is left changed, no error is logged.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use brisk::base::random::Random;
 use super::steps::Report;
 use super::{job, static_brisk};
 
-/// What happens in a day, or in a part of it.
+/// The events of a day, or of a part of it.
 #[derive(Debug, Clone, Copy)]
 struct Course {
     seconds: u64,
@@ -17,10 +17,10 @@ struct Course {
     squeezes: usize,
     jobs: usize,
     reloads: usize,
-    /// The second CPU goes, and comes again.
+    /// The second CPU goes offline and online again.
     hotplugs: usize,
     kills: usize,
-    /// Between two samples of what the processes hold.
+    /// Between two samples of the processes' resources.
     sampling_s: u64,
 }
 
@@ -35,17 +35,17 @@ const DAY: Course = Course {
     sampling_s: 1800,
 };
 const SEED: u64 = 19;
-/// Of a day, after which no process is killed: what grows in a long life shows.
+/// The part of the day after which no process is killed, so that growth over a long lifetime shows.
 const KILLED_SHARE: f64 = 2.0 / 3.0;
 const VICTIMS: [&str; 5] = ["daemon", "guardian", "killer", "daemon guardian", "daemon guardian killer"];
 const APPLICATIONS: usize = 15;
-/// What the resident memory of a process may grow by in its life: 64 pages, which the kernel maps around those that are used.
+/// Allowed growth of a process's resident memory in its lifetime: 64 pages, which the kernel maps around those that are used.
 const GROWTH_KIB: u64 = 256;
-/// No process holds as many descriptors, whatever happens.
+/// No process may hold as many descriptors, whatever happens.
 const DESCRIPTORS: u64 = 128;
 
 impl Course {
-    /// The events in their order, a line each.
+    /// The events in order, a line each.
     fn events(&self, seed: u64) -> String {
         let mut random = Random::new(seed);
         let mut events: Vec<(u64, String)> = Vec::new();
@@ -66,7 +66,7 @@ impl Course {
             let at = moment(&mut random, 1.0);
             lively.push(at);
             events.push((at, format!("compute {}", 2 + random.below(4))));
-            // What computes meets the foreground.
+            // The background load overlaps with the foreground.
             events.push((at + 500, format!("open {}", random.below(APPLICATIONS))));
         }
         for reload in 0..self.reloads {
@@ -79,7 +79,7 @@ impl Course {
         }
         let lively: Vec<u64> = lively.into_iter().filter(|&at| (at as f64) < KILLED_SHARE * whole_ms as f64).collect();
         for kill in 0..self.kills {
-            // Half of them while something goes on.
+            // Half of the kills hit while an event is in progress.
             let at = if kill % 2 == 0 && !lively.is_empty() {
                 lively[random.below(lively.len())] + random.below(2000) as u64
             } else {
@@ -99,18 +99,18 @@ impl Course {
     }
 }
 
-/// What one process held at one sample.
+/// The resources of one process at one sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Held {
     pid: u64,
     rss_kib: u64,
     descriptors: u64,
-    /// Of them those that are the kept file of a sampled thread that lives: as many as there are threads.
+    /// Descriptors that are the kept file of a sampled live thread: as many as there are threads.
     of_threads: u64,
 }
 
 impl Held {
-    /// What a line of day.sh says of `process`.
+    /// Parses a line of day.sh for `process`.
     fn told(process: &str, line: &str) -> Self {
         let after = |word: &str, index: usize| -> u64 {
             let mut words = line.split_whitespace().skip_while(|known| *known != word).skip(1 + index);
@@ -120,18 +120,18 @@ impl Held {
         Self { pid: after(process, 0), rss_kib: after(process, 1), descriptors: after(process, 3), of_threads }
     }
 
-    /// Descriptors that nothing on the device asks for.
+    /// Descriptors that do not depend on the device's load.
     fn own_descriptors(&self) -> u64 {
         self.descriptors.saturating_sub(self.of_threads)
     }
 }
 
-/// What `process` held at each sample.
+/// The resources of `process` at each sample.
 fn held(report: &Report, process: &str) -> Vec<Held> {
     report.all("sample").into_iter().map(|line| Held::told(process, line)).collect()
 }
 
-/// What `process` holds does not grow in its last life.
+/// Checks that the resources of `process` do not grow in its last lifetime.
 fn is_flat(process: &str, samples: &[Held]) -> Result<String, String> {
     let [first, .., last] = samples else { return Err(format!("{process}: too few samples")) };
     let most = |of: fn(&Held) -> u64| samples.iter().map(of).max().unwrap_or_default();
@@ -149,17 +149,17 @@ fn is_flat(process: &str, samples: &[Held]) -> Result<String, String> {
     };
     let (grown_kib, grown_descriptors) = (grown(|held| held.rss_kib), grown(Held::own_descriptors));
     if grown_kib > GROWTH_KIB as f64 || grown_descriptors >= 4.0 || descriptors > DESCRIPTORS {
-        return Err(format!("{row}; in its last life {grown_kib:.0} KiB and {grown_descriptors:.1} descriptors more"));
+        return Err(format!("{row}; in the last run {grown_kib:.0} KiB and {grown_descriptors:.1} descriptors more"));
     }
     Ok(row)
 }
 
-/// Plays `course`.
+/// Runs `course`.
 fn played(course: Course) -> Option<Report> {
     let mut job = job(static_brisk()?, "together-6.1", &["sh", "/day.sh"]);
     job.scenario.guest.self_check = false;
     if course.hotplugs > 0 {
-        // Of two CPUs the second one hangs at the start where instructions are counted, and does not when it comes later.
+        // With counted instructions, a second CPU that exists at boot hangs; one that is added later does not.
         job.scenario.machine.arguments.extend(["-smp".to_owned(), "2".to_owned()]);
         job.scenario.kernel.command_line += " maxcpus=1";
     }
@@ -175,12 +175,12 @@ fn played(course: Course) -> Option<Report> {
     for line in ["sample", "complaint", "oom", "said", "kills"].into_iter().flat_map(|name| report.all(name)) {
         let _ = writeln!(said, "{line}");
     }
-    // Past the capture of a test's output: the figures are for the person who runs the tests.
+    // Bypass the capture of test output: the figures are for the user who runs the tests.
     let _ = std::io::stderr().write_all(said.as_bytes());
     Some(report)
 }
 
-/// What is wrong with a day.
+/// The faults of a day.
 fn faults(report: &Report, course: Course) -> Vec<String> {
     let mut faults = Vec::new();
     for process in ["daemon", "guardian", "killer"] {
@@ -211,7 +211,7 @@ fn faults(report: &Report, course: Course) -> Vec<String> {
     faults
 }
 
-/// That a process was killed must be said.
+/// A kill must be logged.
 fn is_told_of_a_kill(line: &str) -> bool {
     ["guardian", "killer", "killed"].iter().any(|word| line.contains(word)) && line.contains("warning")
 }
@@ -223,7 +223,7 @@ fn a_day_leaves_nothing_and_nothing_grows() {
     assert_eq!(faults(&report, DAY), Vec::<String>::new(), "{report:#?}");
 }
 
-/// A day's events in proportion: much more at once than in proportion.
+/// A part of a day, with more events per time than a whole day.
 const PART: Course =
     Course { seconds: 300, openings: 6, squeezes: 1, jobs: 1, reloads: 1, hotplugs: 1, kills: 3, sampling_s: 20 };
 
@@ -233,10 +233,10 @@ fn a_part_of_a_day_leaves_nothing_and_nothing_grows() {
     let Some(report) = played(PART) else { return };
     assert_eq!(faults(&report, PART), Vec::<String>::new(), "{report:#?}");
     let lines: u32 = report.one("lines").parse().unwrap();
-    assert!(lines > 500, "what is compared: {report:#?}");
+    assert!(lines > 500, "the compared state: {report:#?}");
 }
 
-/// The least that has everything in it but a second CPU.
+/// The shortest part that has everything except a second CPU.
 const SHORT_PART: Course =
     Course { seconds: 300, openings: 4, squeezes: 1, jobs: 1, reloads: 1, hotplugs: 0, kills: 2, sampling_s: 30 };
 
@@ -246,11 +246,11 @@ fn a_short_part_of_a_day_leaves_nothing_and_nothing_grows() {
     let Some(report) = played(SHORT_PART) else { return };
     assert_eq!(faults(&report, SHORT_PART), Vec::<String>::new(), "{report:#?}");
     let lines: u32 = report.one("lines").parse().unwrap();
-    assert!(lines > 500, "what is compared: {report:#?}");
+    assert!(lines > 500, "the compared state: {report:#?}");
 }
 
 #[test]
-fn what_a_day_leaves_or_complains_of_is_a_fault() {
+fn each_leftover_and_each_complaint_of_a_day_is_a_fault() {
     let sample = "sample: 5000 daemon 7 8000 7000 60 guardian 8 900 300 5 killer 9 4000 3000 8 kept 41 1 launches 2 threads 90 journal 5";
     let good = [
         [sample; 6].as_slice(),
@@ -275,12 +275,12 @@ fn what_a_day_leaves_or_complains_of_is_a_fault() {
 }
 
 #[test]
-fn what_grows_in_its_last_life_is_not_flat() {
+fn growth_in_the_last_lifetime_is_found() {
     let life = |pid, grown_kib: u64, grown_descriptors: u64| {
         (0..10).map(move |step| Held {
             pid,
             rss_kib: 7800 + step * grown_kib,
-            // The more threads there are, the more files of them are kept.
+            // The more threads there are, the more of their files are kept.
             descriptors: 50 + step * (grown_descriptors + 3),
             of_threads: 30 + step * 3,
         })
@@ -291,7 +291,7 @@ fn what_grows_in_its_last_life_is_not_flat() {
     assert!(is_flat("daemon", &samples(4, 0)[8..]).is_ok());
     assert!(is_flat("daemon", &samples(100, 0)).unwrap_err().contains("KiB"), "a leak of memory");
     assert!(is_flat("daemon", &samples(0, 1)).unwrap_err().contains("descriptors more"), "a leak of descriptors");
-    assert!(is_flat("daemon", &samples(0, 0)[..1]).is_err(), "nothing to compare");
+    assert!(is_flat("daemon", &samples(0, 0)[..1]).is_err(), "too few samples");
     let line = "5000 daemon 7 8000 7000 60 guardian 8 900 300 5 killer 9 4000 3000 8 kept 41 1 launches 2 threads 90 journal 5";
     let daemon = Held { pid: 7, rss_kib: 8000, descriptors: 60, of_threads: 41 };
     assert_eq!((Held::told("daemon", line), daemon.own_descriptors()), (daemon, 19));

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The services and actions of brisk.rc under an init that does what Android's does with them (system/core/init, service.cpp and
-# libprocessgroup): a service is a control group, it gets its user, its groups and no other capabilities than those it names,
-# and `stop`, or the end of its first process, kills the whole group. Runs in the lab's guest as
-# `init.sh STEP...`; tests/lab/init/mod.rs reads the lines "NAME: TEXT" and judges.
+# The services and actions of brisk.rc under an init that handles them as Android's does (system/core/init, service.cpp and
+# libprocessgroup): a service is a control group, it gets its user, its groups and only the capabilities that it names, and
+# `stop`, or the end of its first process, kills the whole group. Runs in the lab's guest as `init.sh STEP...`;
+# tests/lab/init/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 # shellcheck source=tests/lab/steps/steps.sh
@@ -27,7 +27,7 @@ command_of() {
 	sed -n "s/^service $1 //p" $rc
 }
 
-# option SERVICE OPTION: its values; nothing when the service has not got it.
+# option SERVICE OPTION: its values; nothing when the service does not have it.
 option() {
 	awk -v service="$1" -v wanted="$2" '
 		/^[a-z]/ { inside = $1 == "service" && $2 == service }
@@ -44,7 +44,7 @@ has() {
 	' $rc
 }
 
-# commands_of TRIGGER: those of the actions with this trigger among theirs whose properties have their values.
+# commands_of TRIGGER: the commands of the actions that have this trigger and whose property conditions hold.
 commands_of() {
 	awk '/^on / { sub(/^on /, ""); trigger = $0; next } /^[a-z]/ { trigger = ""; next } trigger && $1 !~ /^#/ && NF { print trigger "|" $0 }' $rc |
 		while IFS='|' read -r trigger command; do
@@ -67,7 +67,7 @@ commands_of() {
 		done
 }
 
-# happen TRIGGER: carries out what the file says of it.
+# happen TRIGGER: runs the commands of brisk.rc for TRIGGER.
 happen() {
 	commands_of "$1" >"/tmp/commands.$$"
 	while read -r name first rest; do
@@ -79,8 +79,8 @@ happen() {
 			chmod "$1" "$first"
 			chown "$(id_of "$2"):$(id_of "$3")" "$first"
 			;;
-		chmod) chmod "$first" $rest 2>/dev/null || : ;; # what is not there is on record only
-		"") ;; # the file says nothing of it
+		chmod) chmod "$first" $rest 2>/dev/null || : ;; # init only logs a missing file
+		"") ;; # no such command in brisk.rc
 		setprop) set_property "$first" "$rest" ;;
 		exec_background) exec_background "$first" $rest ;;
 		*) "$name" "$first" ;;
@@ -97,7 +97,7 @@ set_property() {
 	happen "property:$1=$2"
 }
 
-# in_group NAME COMMAND...: a process of a group of its own, which leads a session of its own group of processes.
+# in_group NAME COMMAND...: starts a process in its own control group and session.
 in_group() {
 	group=$groups/$1
 	shift
@@ -130,7 +130,7 @@ start() {
 	if has "$1" oneshot; then reap "$1" stopped; fi
 }
 
-# exec_background LABEL USER GROUP -- COMMAND...: it has no capabilities at all, unless it is root.
+# exec_background LABEL USER GROUP -- COMMAND...: without capabilities, unless it is root.
 exec_background() {
 	shift
 	user=$1
@@ -150,7 +150,7 @@ kill_group() {
 	kill "-$1" $(cat "$groups/$2/cgroup.procs") 2>/dev/null || :
 }
 
-# reap SERVICE STATE: waits for its first process, and kills all others before its state is told.
+# reap SERVICE STATE: waits for its first process, and kills all others before its state is published.
 reap() {
 	code=0
 	wait "$(cat "/tmp/$1.pid")" || code=$?
@@ -172,7 +172,7 @@ stop() {
 }
 
 prepare() {
-	# Android has no /run, and this is how brisk knows it.
+	# Android has no /run, which is how brisk recognises it.
 	umount -l /run
 	rmdir /run
 	mkdir -p /system /system_ext/bin /data/misc $groups
@@ -201,7 +201,7 @@ is_leased() {
 	[ "$(cat $rate)" = 20000 ]
 }
 
-# lease: a daemon that holds something.
+# lease: starts a daemon that holds a lease.
 lease() {
 	set_property persist.brisk.enabled 1
 	wait_for 60 brisk status >/dev/null
@@ -224,7 +224,7 @@ rights() {
 	end_launch
 }
 
-# The daemon and its guardian are killed by `stop`.
+# `stop` kills the daemon and its guardian.
 stopped() {
 	lease stopped
 	set_property persist.brisk.enabled 0
@@ -232,7 +232,7 @@ stopped() {
 	end_launch
 }
 
-# The daemon dies by itself, and its guardian by that.
+# The daemon exits, and its guardian follows.
 died() {
 	lease died
 	kill -KILL "$(cat /tmp/brisk.pid)"
@@ -253,7 +253,7 @@ gently() {
 	gentle=no
 }
 
-# What brisk.rc had before: a user without rights cannot restore.
+# The earlier brisk.rc: a user without rights cannot restore.
 without_rights() {
 	lease without_rights
 	stop_only brisk
@@ -262,7 +262,7 @@ without_rights() {
 	end_launch
 }
 
-# stop_only SERVICE: nothing is told of it.
+# stop_only SERVICE: without the actions for its state.
 stop_only() {
 	kill_group KILL "$1"
 	wait "$(cat "/tmp/$1.pid")" || :

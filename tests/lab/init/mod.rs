@@ -12,12 +12,12 @@ const RIGHTS: u64 = 1 << 5 | 1 << 12 | 1 << 14 | 1 << 23 | 1 << 24;
 
 // Verifies ANDROID-3.
 #[test]
-fn whatever_androids_init_kills_nothing_is_left_changed() {
+fn any_kill_by_androids_init_leaves_nothing_changed() {
     let Some(binary) = static_brisk() else { return };
     let mut job =
         job(binary, "debian-6.1", &["sh", "/init.sh", "rights", "stopped", "died", "gently", "without_rights"]);
     job.scenario.guest.self_check = false;
-    // BusyBox has one that sets neither users nor bounds.
+    // BusyBox's setpriv sets neither users nor bounding sets.
     job.files.extend(lab::host_program("setpriv").unwrap().into_iter().map(|mut file| {
         file.path = file.path.replace("/bin/setpriv", "/bin/util-linux-setpriv");
         file
@@ -33,6 +33,6 @@ fn whatever_androids_init_kills_nothing_is_left_changed() {
         assert_eq!(report.one(&format!("{step}.after")), "100000", "{step}: {report:#?}");
     }
     assert!(report.all("brisk-restore.exit").iter().all(|code| *code == "0"), "{report:#?}");
-    assert_eq!(report.one("gently.learned"), "1", "what was learned is kept");
-    assert_eq!(report.one("without_rights.after"), "20000", "this init takes rights away");
+    assert_eq!(report.one("gently.learned"), "1", "the learned durations are kept");
+    assert_eq!(report.one("without_rights.after"), "20000", "this init drops capabilities");
 }

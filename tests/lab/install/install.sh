@@ -1,9 +1,9 @@
 #!/bin/sh
-# The release's packages, installed and removed in the lab's guest under systemd by the lines of the README; tests/lab/install/mod.rs
-# puts those into files, reads the lines "NAME: TEXT" and judges.
+# The release's packages, installed and removed in the lab's guest under systemd by the commands of the README.
+# tests/lab/install/mod.rs writes those into files, reads the lines "NAME: TEXT" and checks them.
 set -eu
 
-# The guest's own brisk is in /bin. BusyBox has a dpkg of its own, which its shell prefers: dash runs this.
+# The guest's own brisk is in /bin. BusyBox has its own dpkg, which its shell prefers, so dash runs this.
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 work=/tmp/work
 rate=/sys/devices/system/cpu/cpufreq/ondemand/sampling_rate
@@ -15,24 +15,24 @@ in_vain() {
 	systemctl status brisk.service >&2 || true
 }
 
-# lines NAME  runs the README's lines of that name as a person types them, and says each with its exit code.
+# lines NAME: runs the README's commands of that name as a user types them, and prints each with its exit code.
 lines() {
 	cd /release
 	while read -r line; do
 		code=0
-		# A terminal has no lines that come later.
+		# Standard input is empty, so that no command reads the next one.
 		dash -c "$line" </dev/null >"$work/said" 2>&1 || code=$?
 		sed 's/^/    /' "$work/said" >&2
 		say "$1" "$code $line"
 	done <"/$1.lines"
 }
 
-# All files with what they hold, but for what dpkg and systemd note of every package and boot, and the state of the kernel's tunables. The lab
-# has a /usr/bin/brisk of its own.
+# All files with their contents, without those that dpkg and systemd change for every package and boot, and the kernel's
+# tunables. The lab has its own /usr/bin/brisk.
 state() {
 	find / \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /run -o -path /var/lib/dpkg \
 		-o -path /var/log -o -path /var/cache -o -path /etc/.pwd.lock -o -path /usr/bin/brisk \) -prune -o -print
-	# Users and groups by their names: useradd and the like write the files again, and keep copies.
+	# Users and groups by name: useradd and others rewrite these files, and keep backups.
 	find /etc /usr/lib -type f ! -name .pwd.lock ! -name 'passwd*' ! -name 'group*' ! -name '*shadow*' -exec md5sum {} +
 	sed 's/:.*//' /etc/passwd /etc/group
 	ls -d /run/brisk* 2>/dev/null || :
@@ -41,9 +41,9 @@ state() {
 }
 
 begin() {
-	# The latter is there on each Debian.
+	# /var/lib/systemd exists on each Debian.
 	mkdir -p "$work" /var/lib/systemd
-	# As on each Debian; `useradd` and the like keep copies of them.
+	# As on each Debian; `useradd` and others keep backups of them.
 	for file in passwd group shadow gshadow; do
 		[ -e /etc/$file ] || : >/etc/$file
 		cp /etc/$file /etc/$file-
@@ -53,7 +53,7 @@ begin() {
 	state | sort >"$work/before"
 }
 
-# What is there that was not, and the other way round.
+# compare NAME: what was added or removed.
 compare() { # NAME
 	state | sort >"$work/after"
 	say "$1" "$(diff "$work/before" "$work/after" | grep '^[-+<>]' | grep -v '^[-+][-+]' | tr '\n' ' ' || :)"
@@ -71,7 +71,7 @@ main_pid() {
 launch() {
 	printf '[launch]\nforce = true\ntriggers = ["announced"]\nactuators = ["sampling-rate"]\n[launch.end]\nload_below_cpu_percent = 0\ndeadline_ms = 60000\n' \
 		>/etc/brisk/brisk.toml.d/test.toml
-	# The start is over when the configuration is in force; a reload may not be.
+	# A start completes when the configuration is active; a reload may return earlier.
 	systemctl restart brisk.service
 	brisk launch -- sleep 1000 >/dev/null 2>&1 &
 	launched=$!
@@ -90,7 +90,7 @@ end_launch() {
 	wait "$launched" || :
 }
 
-# What the README says of trying brisk, then an upgrade while a launch holds a tunable, and the removal.
+# The README's commands to test brisk, then an upgrade while a launch holds a tunable, and the removal.
 try() { # UPGRADE
 	lines try
 	wait_for 20 serves
@@ -114,7 +114,7 @@ package() {
 	compare left
 }
 
-# Without stopping the service first, and without purging: what a person has set stays until then.
+# Without stopping the service first, and without purging: the user's settings are kept until a purge.
 package_removed() {
 	begin
 	lines package

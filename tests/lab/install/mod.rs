@@ -1,4 +1,4 @@
-//! What a release's packages install, upgrade and remove, under Debian's systemd and by Debian's dpkg, with the README's lines.
+//! What a release's packages install, upgrade and remove, with Debian's systemd and dpkg and the README's commands.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use brisk::lab::GuestFile;
 use super::steps::Report;
 use super::{job, static_brisk};
 
-/// What the guest needs beside systemd to install a package as Debian does, and the libraries of that.
+/// The packages that the guest needs in addition to systemd to install a package as Debian does, with their libraries.
 const PACKAGES: [&str; 19] = [
     "dash",
     "dpkg",
@@ -34,7 +34,7 @@ const PACKAGES: [&str; 19] = [
     "libcap-ng0",
     "libacl1",
 ];
-/// Of systemd's package.
+/// Files of systemd's package.
 const OWN: [&str; 5] = [
     "bin/systemd-sysusers",
     "lib/systemd/system/basic.target",
@@ -42,21 +42,21 @@ const OWN: [&str; 5] = [
     "lib/systemd/system/paths.target",
     "lib/systemd/system/multi-user.target",
 ];
-/// What is installed as far as our package asks.
+/// The installed packages that brisk's package depends on.
 const STATUS: &str = "\
 Package: init-system-helpers\nStatus: install ok installed\nVersion: 1.65\nArchitecture: all\nMaintainer: lab <lab>\n\
 Description: in the guest\n\n\
 Package: systemd\nStatus: install ok installed\nVersion: 252\nArchitecture: amd64\nMaintainer: lab <lab>\n\
 Description: in the guest\n";
 
-/// The README's lines by the word after ```sh.
+/// The README's commands by the word after ```sh.
 fn lines() -> BTreeMap<String, String> {
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
     let blocks = readme.split("```sh ").skip(1).filter_map(|rest| rest.split_once("```")?.0.split_once('\n'));
     blocks.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
-/// A release of the program that guests run, without its documents: they are made by xtask.
+/// A release of the program that guests run, without its documents, which xtask generates.
 fn release(binary: &Path) -> &'static Path {
     static RELEASE: OnceLock<PathBuf> = OnceLock::new();
     RELEASE.get_or_init(|| {
@@ -85,13 +85,13 @@ fn release(binary: &Path) -> &'static Path {
     })
 }
 
-/// What `step` of install.sh says.
+/// The output of `step` of install.sh.
 fn report(step: &str) -> Option<Report> {
     let binary = static_brisk()?;
     let mut job = job(binary, "systemd-6.1", &["dash", "/install.sh", step]);
-    // What is kept on the disk is mounted, and could not be removed.
+    // Files kept on the disk are mounted, and could not be removed.
     job.scenario.guest.kept.clear();
-    // The package, what it unpacks and the lab's own brisk lie in memory together.
+    // The package, its unpacked files and the lab's own brisk are in memory at the same time.
     job.scenario.machine.memory_mib = 1024;
     let systemd = job.scenario.guest.systemd.as_mut().unwrap();
     systemd.packages.extend(PACKAGES.map(str::to_owned));
@@ -117,7 +117,7 @@ fn report(step: &str) -> Option<Report> {
     Some(Report::of(job, "/install.sh", include_str!("install.sh"), Duration::from_secs(900)))
 }
 
-/// Each of the README's lines of that name has run, `times` times, and has ended with 0.
+/// Checks that each of the README's commands of that name has run, `times` times, and has exited with 0.
 fn ran(report: &Report, name: &str, times: usize) {
     let text = lines()[name].repeat(times);
     let expected: Vec<String> = text.lines().map(|line| format!("0 {line}")).collect();
@@ -129,15 +129,15 @@ fn is_upgraded(report: &Report) {
     assert_eq!(report.one("started"), "inactive disabled", "an installation starts nothing");
     ran(report, "try", 1);
     assert_eq!(report.one("upgraded"), "another process active");
-    assert!(report.one("kept").contains("enabled = true"), "what was set outlives the upgrade: {report:#?}");
+    assert!(report.one("kept").contains("enabled = true"), "settings survive the upgrade: {report:#?}");
     assert_ne!(report.one("held"), "100000");
     assert_eq!(report.one("restored"), "100000");
-    assert_eq!(report.one("left").trim(), "", "nothing is left");
+    assert_eq!(report.one("left").trim(), "", "no file is left");
 }
 
 // Verifies INSTALL-1.
 #[test]
-fn the_readmes_lines_install_upgrade_and_purge_the_package() {
+fn the_readmes_commands_install_upgrade_and_purge_the_package() {
     let Some(report) = report("package") else { return };
     ran(&report, "package", 2);
     ran(&report, "undo", 1);
@@ -147,7 +147,7 @@ fn the_readmes_lines_install_upgrade_and_purge_the_package() {
 
 // Verifies INSTALL-1.
 #[test]
-fn the_readmes_lines_install_upgrade_and_remove_the_tarball() {
+fn the_readmes_commands_install_upgrade_and_remove_the_tarball() {
     let Some(report) = report("tarball") else { return };
     ran(&report, "tarball", 2);
     ran(&report, "remove-tarball", 1);
@@ -162,5 +162,5 @@ fn a_removed_package_restores_and_keeps_settings_until_purged() {
     assert_eq!(report.one("restored"), "100000");
     assert_eq!(report.one("stopped"), "inactive");
     assert!(report.one("set").contains("switched.toml"), "{report:#?}");
-    assert_eq!(report.one("left").trim(), "", "nothing is left");
+    assert_eq!(report.one("left").trim(), "", "no file is left");
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A launch's utilisation floor and placement's ceiling on one thread, on a kernel that clamps utilisation: while the floor holds there
-# is no ceiling below it, which comes once the floor has ended, and after SIGKILL neither is left. That kernel has equal CPUs: here brisk
-# is told of unequal ones. Runs in the lab's guest; tests/lab/interactions/mod.rs reads the lines "NAME: TEXT".
+# A launch's utilisation floor and placement's ceiling on one thread, on a kernel with uclamp: while the floor is set, no
+# ceiling below it is set; the ceiling follows when the floor has ended, and SIGKILL leaves neither. That kernel has equal CPUs:
+# brisk reads unequal capacities here. Runs in the lab's guest; tests/lab/interactions/mod.rs reads the lines "NAME: TEXT".
 set -eu
 
 launched=/run/launched
@@ -42,8 +42,7 @@ has() {
 	[ "$(clamps_of "$hog")" = "$1" ]
 }
 
-# Each, when it has come: a launch clamps its process, which goes to the background and computes.
-# both NAME
+# both NAME: a launch clamps its process, which then becomes a CPU-bound background process; waits for each clamp.
 both() {
 	rm -f $launched
 	brisk launch -- sh -c "renice -n 15 -p \$\$; echo \$\$ >$launched; while :; do :; done" >/dev/null 2>&1 &
@@ -74,7 +73,7 @@ hog=$front
 start_daemon
 both end
 brisk disable launch
-# Linux 6.1: what is below four fifths of 446.
+# Linux 6.1: less than four fifths of 446.
 wait_for 60 has "10 0 356"
 say end.ceiling "$(clamps_of "$hog")"
 brisk foreground --none

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Mechanisms that act at the same time, on the same processes and CPUs: each does its part, and afterwards the system is as before.
-# Runs in the lab's guest as `interactions.sh STEP ACTUATOR`; tests/lab/interactions/mod.rs reads the lines "NAME: TEXT" and judges.
+# Mechanisms that act at the same time, on the same processes and CPUs: each takes effect, and the system is restored. Runs
+# in the lab's guest as `interactions.sh STEP ACTUATOR`; tests/lab/interactions/mod.rs reads the lines "NAME: TEXT".
 # shellcheck disable=SC2086 # lists of processes
 set -eu
 
@@ -10,7 +10,7 @@ rate=$cpufreq/ondemand/sampling_rate
 cache=/sys/kernel/binder_cache/binder
 work=/run/check
 log=$work/log
-# Where CPUs follow the host's clock, a busy host makes all of this slow.
+# Where CPUs follow the host's clock, a busy host slows everything.
 patience=300
 
 # shellcheck source=tests/lab/steps/steps.sh
@@ -27,7 +27,7 @@ in_vain() {
 	tail -n 30 "$log" >&2 || :
 }
 
-# configure ACTUATOR: that of launches.
+# configure ACTUATOR: the actuator of launches.
 configure() {
 	mkdir -p /etc/brisk
 	lasting_launches "$1" 600000 >/etc/brisk/brisk.toml
@@ -74,13 +74,13 @@ has_gone() {
 	! grep -qa . "/proc/$1/cmdline"
 }
 
-# In this busybox, renice adds to what is there: what computes has nice 0.
+# This busybox's renice adds to the current value: CPU-bound processes have nice 0.
 compute() {
 	sh -c 'renice -n 15 -p $$ >/dev/null; while :; do :; done' &
 	wait_for $patience has_nice $! 0
 }
 
-# A process that computes is in the foreground, and its launch lasts.
+# A CPU-bound process is in the foreground, and its launch lasts.
 begin_foreground() {
 	rm -f $work/foreground
 	brisk launch -- sh -c "renice -n 15 -p \$\$; echo \$\$ >$work/foreground; while :; do :; done" >/dev/null 2>&1 &
@@ -97,7 +97,7 @@ served() {
 	exec sh -c 'renice -n 15 -p $$ >/dev/null; exec brisk lab "$@" --format android-16 --device /dev/binder' sh "$@"
 }
 
-# Services. While binder carries a call out, the thread that answers has the caller's nice value: they have the same.
+# Services. Binder gives the serving thread the caller's nice value during a call: both have the same.
 serve() {
 	mkfifo $work/never
 	served context-manager <>$work/never >$work/manager &
@@ -106,7 +106,7 @@ serve() {
 	wait_for $patience grep -q ready $work/services
 }
 
-# Looks services up all the time.
+# Looks services up continuously.
 lookup() {
 	while [ ! -e $work/over ]; do
 		brisk lookup bench --format android-16 --lookups 100 --json >$work/looked_up.new 2>>$work/failed || echo failed >>$work/failed
@@ -124,7 +124,7 @@ are_more_hits() {
 	[ "$(hits)" -gt "$hits_before" ]
 }
 
-# say_cache NAME: when it has answered once more.
+# say_cache NAME: waits for another answer of the cache.
 say_cache() {
 	hits_before=$(hits)
 	wait_for $patience are_more_hits
@@ -145,8 +145,8 @@ status() {
 	say "$1" "$(brisk status --json | tr -d '\n')"
 }
 
-# A daemon starts while a boot is held, helps launches by what can be held meanwhile, and has the governor's tunable as soon as the
-# boot has completed.
+# A daemon starts while a boot is held, boosts launches by the other actuators meanwhile, and leases the governor's tunable when
+# the boot has completed.
 handover() {
 	brisk boot hold --until file:$work/done >/dev/null 2>&1 &
 	holder=$!
@@ -176,7 +176,7 @@ swapped_kib() {
 	awk '/^SwapTotal/ { total = $2 } /^SwapFree/ { print total - $2 }' /proc/meminfo
 }
 
-# fill MIB: a pipe's writers hold thrice so much, of which a third does not compress, for as long as no process reads what they write.
+# fill MIB: the writers of a pipe hold three times as much, of which a third is incompressible, until a process reads the pipe.
 fill() {
 	dd if=/dev/zero bs="$(($1 * 2))M" count=1 2>/dev/null >&5 &
 	fillers="$fillers $!"
@@ -195,7 +195,7 @@ leases_of() {
 	brisk status | grep -c "of thread $1 holds" || :
 }
 
-# has_lease THREAD: the number is in `leases`, since placement may have left them out by the next answer.
+# has_lease THREAD: the number is in `leases`, since placement may have released them before the next answer.
 has_lease() {
 	leases=$(leases_of "$1")
 	[ "$leases" -gt 0 ]
@@ -209,14 +209,14 @@ has_text() {
 	[ "$(awk '/^VmRSS|^VmSwap/ { held += $2 } END { print held }' /proc/$victim/status)" -ge 4096 ]
 }
 
-# A launch while memory is short. The killer ends a bulk process that placement has leases of; both it and placement go on.
+# A launch under memory pressure. The killer ends a bulk process that placement has leases on; both continue.
 pressure() {
 	hoard='BEGIN { text = "more"; while (length(text) < 4194304) text = text text; while (1) rounds++ }'
 	sh -c "renice -n 15 -p \$\$ >/dev/null; exec awk '$hoard'" &
 	victim=$!
 	wait_for $patience has_text
 	start_daemon
-	# They compute from now on: what had slept for long would be known as bulk work only after a while.
+	# They become CPU-bound now: processes that slept for long would be classified as bulk only later.
 	kill -CONT $hogs
 	fillers=
 	while [ "$(swapped_kib)" -lt 16384 ]; do fill 4; done
@@ -254,8 +254,8 @@ has_floor() {
 	holds "$cpufreq/policy$1/scaling_min_freq" "$2"
 }
 
-# hold_all NAME: waits until each mechanism holds a lease, and says what the daemon says then. Placement may leave its own out for
-# half a second, to see what that does.
+# hold_all NAME: waits until each mechanism holds a lease, and prints the daemon's status. Placement may release its own leases
+# for half a second, to measure without them.
 hold_all() {
 	wait_for $patience do_all_hold
 	say "$1" "$(cat $work/status)"
@@ -270,8 +270,8 @@ do_all_hold() {
 	for pid in $hogs; do grep -q "\"tid\":$pid}" $work/leases || return 1; done
 }
 
-# A CPU goes while launch, placement, memory and lookup hold leases, and comes back when the launch has ended: what was leased of it
-# is restored then, for the kernel refuses that before.
+# A CPU goes offline while launch, placement, memory and lookup hold leases, and online when the launch has ended: its leases
+# are restored then, because the kernel refuses that before.
 unplug() {
 	start_daemon
 	kill -CONT $hogs
@@ -293,11 +293,11 @@ unplug() {
 }
 
 have_lookups_gone_on() {
-	# The first round ended before anything began.
+	# The first round ended before a mechanism acted.
 	[ "$(wc -l <$work/rounds)" -gt 1 ]
 }
 
-# The daemon ends with everything in force once more.
+# The daemon ends while everything is active again.
 end() {
 	wait_for $patience have_lookups_gone_on
 	begin_foreground

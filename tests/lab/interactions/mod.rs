@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::steps::Report;
 use super::{job_in_turn, static_brisk};
 
-/// What one step of interactions.sh said in a scenario with all that the mechanisms use, where launches are helped by `actuator` and
-/// lookups go on. Afterwards everything is as it was, and brisk's log has no complaint but those that hold `expected`.
+/// Runs one step of interactions.sh in a scenario with everything that the mechanisms use, with `actuator` for launches, while
+/// lookups continue. Checks that everything is restored, and that brisk's log has only complaints that contain `expected`.
 fn played(
     (step, scenario): (&str, &str),
     actuator: &str,
@@ -23,13 +23,13 @@ fn played(
     let report = Report::of_whole_state(job, "/interactions.sh", script, Duration::from_secs(1200));
     assert_eq!(report.one(&format!("{step}.cache")), "transparent 64", "{report:#?}");
     let rounds: u32 = report.one("rounds").parse().unwrap();
-    // The first one ended before anything began.
-    assert!(rounds > 1, "lookups went on: {report:#?}");
+    // The first round ended before a mechanism acted.
+    assert!(rounds > 1, "lookups continued: {report:#?}");
     assert_eq!(report.one("failed"), "", "{report:#?}");
     let is_expected = |line: &str| expected.is_some_and(|part| line.contains(part));
     assert_eq!(report.complaints(is_expected), Vec::<&str>::new(), "{report:#?}");
     let lines: u32 = report.one("lines").parse().unwrap();
-    assert!(lines > 500, "what is compared: {report:#?}");
+    assert!(lines > 500, "the compared state: {report:#?}");
     let leases = report.json("in_force")["leases"].to_string();
     for held in ["swappiness", "binder_cache"] {
         assert!(leases.contains(held), "{held}: {leases}");
@@ -39,7 +39,7 @@ fn played(
     Some(report)
 }
 
-/// The mechanism `name` in an answer of `brisk status`.
+/// The mechanism `name` in the output of `brisk status`.
 fn mechanism<'a>(status: &'a Value, name: &str) -> &'a Value {
     status["mechanisms"].as_array().unwrap().iter().find(|mechanism| mechanism["name"] == name).unwrap()
 }
@@ -59,26 +59,26 @@ fn a_daemon_takes_over_when_the_held_boot_has_completed() {
 
 // Verifies MEMORY-4, PLACE-5, TOGETHER-3.
 #[test]
-fn a_launch_is_helped_while_a_victim_with_leases_is_killed() {
-    // The less memory, the sooner it is short.
+fn a_launch_is_boosted_while_a_victim_with_leases_is_killed() {
+    // Less memory makes it run short sooner.
     let less = |scenario: &mut Scenario| scenario.kernel.command_line += " memmap=320M$192M";
     let Some(report) = played(("pressure", "together-6.1"), "sampling-rate", None, less) else { return };
-    assert_ne!(report.one("pressure.leases"), "0", "the victim has some: {report:#?}");
+    assert_ne!(report.one("pressure.leases"), "0", "the victim has leases: {report:#?}");
     assert!(report.one("pressure.launch").starts_with("helped with "), "{report:#?}");
-    assert_eq!(report.one("pressure.rate"), "10000", "the launch goes on: {report:#?}");
+    assert_eq!(report.one("pressure.rate"), "10000", "the launch continues: {report:#?}");
     let kills = report.json("pressure.kills");
     let killed: Vec<_> = kills["kills"].as_array().unwrap().iter().map(|kill| kill["pid"].to_string()).collect();
     assert_eq!(killed, [report.one("pressure.victim")], "{kills}");
     assert_eq!((report.one("pressure.oom"), report.one("pressure.left")), ("0", "0"), "{report:#?}");
-    assert_eq!(report.one("pressure.killer"), "free", "placement leaves brisk's own alone: {report:#?}");
+    assert_eq!(report.one("pressure.killer"), "free", "placement ignores brisk's own processes: {report:#?}");
 }
 
 // Verifies UNDO-6, PLACE-5, LOOKUP-6, TOGETHER-3.
 #[test]
-fn a_cpu_goes_while_four_mechanisms_hold_leases() {
-    // The kernel takes nothing for a CPU that is not there; what was leased of it is restored when it comes back.
+fn a_cpu_goes_offline_while_four_mechanisms_hold_leases() {
+    // The kernel accepts no value for an offline CPU; its leases are restored when it comes back.
     let busy = "policyN/scaling_min_freq: restore failed, will retry";
-    // Its two CPUs have the host's clock: on a busy host one of them may stand still for long, even while it starts.
+    // Its two CPUs have the host's clock: on a busy host one of them may stall for a long time, even during boot.
     let patient = |scenario: &mut Scenario| {
         scenario.kernel.command_line += " nowatchdog rcupdate.rcu_cpu_stall_suppress=1";
     };

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# What the scripts about memory share: the device, applications, brisk's daemon and its processes.
+# Shared by the scripts about memory: the device, applications, brisk's daemon and its processes.
 
 # shellcheck disable=SC2034 # for those scripts
 vm=/proc/sys/vm
@@ -26,7 +26,7 @@ guardian() {
 launch() {
 	rm -f /tmp/screen /tmp/tap
 	mkfifo /tmp/tap
-	# A process holds the other end for as long as the guest lives.
+	# A process keeps the other end open for the lifetime of the guest.
 	sleep 100000 >/tmp/tap &
 	brisk application --number "$1" --seed 1 --turns-per-ms 1000 --storage /dev/flash0 </tmp/tap >/tmp/screen &
 	launched=$!
@@ -51,7 +51,7 @@ configure() {
 	END
 }
 
-# start_daemon COMMAND...: COMMAND runs it, as whom it likes.
+# start_daemon COMMAND...: COMMAND runs the daemon, as any user.
 start_daemon() {
 	"$@" brisk daemon 2>/tmp/log &
 	daemon=$!
@@ -59,7 +59,7 @@ start_daemon() {
 	wait_for 60 brisk status >/dev/null
 }
 
-# alive PROCESS...: those that live. One that is dead and not yet waited for has no command line.
+# alive PROCESS...: those that live. A dead process that is not yet reaped has no command line.
 alive() {
 	living=
 	for pid in "$@"; do

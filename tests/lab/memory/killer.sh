@@ -1,6 +1,6 @@
 #!/bin/sh
-# Who is killed when memory is short, and what the killer takes itself, on a real kernel. Runs in the lab's guest, as `killer.sh NAME...`;
-# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and judges.
+# Victim selection under memory pressure, and the killer's own cost, on a real kernel. Runs in the lab's guest, as
+# `killer.sh NAME...`; tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 # shellcheck source=tests/lab/memory/device.sh
@@ -48,7 +48,7 @@ pressure() {
 	say pressure.killers "$(killer | wc -l)"
 }
 
-# A device without zram: what can be set is set, and the killer works without swap.
+# A device without zram: the other settings are applied, and the killer works without swap.
 bare() {
 	brisk memory apply --keep >/dev/null
 	say bare.swaps "$(tail -n +2 /proc/swaps | wc -l)"
@@ -58,7 +58,7 @@ bare() {
 	pressure
 }
 
-# run_away CONFIGURATION: something takes memory faster than it can be reclaimed, twice as much with every step.
+# run_away CONFIGURATION: a process allocates memory faster than it can be reclaimed, twice as much with every step.
 run_away() {
 	configure "$1"
 	start_daemon env
@@ -98,7 +98,7 @@ has_less_processes() {
 	[ "$(processes)" -lt "$1" ]
 }
 
-# A fork bomb of cached processes, until it is told to end.
+# A fork bomb of cached processes, until it is stopped.
 bomb() {
 	configure ''
 	start_daemon env
@@ -123,14 +123,14 @@ bomb() {
 	say bomb.status "$(brisk status --json | tr -d '\n')"
 }
 
-# start_victim: a process that may go, and holds little; its process is $victim.
+# start_victim: a small process that may be killed; its PID is $victim.
 start_victim() {
 	# shellcheck disable=SC2016 # its own variable
 	sh -c 'text=$(head -c 1048576 /dev/zero | tr "\0" a); echo 910 >/proc/self/oom_score_adj; [ "$text" ] && read -r _ <>/tmp/never' &
 	victim=$!
 }
 
-# locks NAME: what the killer has locked, what it says of that, and whether it still ends a process.
+# locks NAME: how much the killer has locked, what it logs about that, and whether it still kills a process.
 locks() {
 	start_victim
 	wait_for 60 has_gone "$victim"
@@ -141,8 +141,8 @@ locks() {
 	wait "$daemon"
 }
 
-# locked_kib PROCESS [PROGRAM]: what is resident of its locked mappings; with PROGRAM three numbers: the size of all mappings
-# of that file, what is locked of them, and what is locked of others.
+# locked_kib PROCESS [PROGRAM]: the resident part of its locked mappings; with PROGRAM three numbers: the size of all mappings
+# of that file, the locked part of them, and the locked part of other mappings.
 locked_kib() {
 	awk -v program="${2-}" '
 		/^[0-9a-f]*-/ { ours = program != "" && $NF == program }
@@ -152,7 +152,7 @@ locked_kib() {
 		END { print (program != "" ? size + 0 " " locked + 0 " " : "") others + 0 }' "/proc/$1/smaps"
 }
 
-# How its threads are scheduled: name, policy, priority in real time.
+# Its threads' scheduling: name, policy, real-time priority.
 threads_of() {
 	for task in /proc/"$1"/task/*; do
 		sed 's/^[0-9]* (\(.*\)) /\1 /' "$task/stat" | awk '{ print $1, $40, $39 }'
@@ -167,8 +167,8 @@ has_fetched() {
 	[ "$(fetched_pages)" -ge "$1" ]
 }
 
-# All that it can do is switched on and done once: a process is swapped out, comes to the front and is fetched back, and
-# a process is killed.
+# Everything is on and happens once: a process is swapped out, becomes foreground and is prefetched, and a process is
+# killed.
 everything() {
 	top_app=/dev/cpuset/top-app
 	mkdir /dev/cpuset
@@ -203,7 +203,7 @@ period_s = 1"
 	wait "$daemon"
 }
 
-# A process does not go: it is frozen. The next one goes when it is given up, and not before.
+# A victim does not exit, because it is frozen. The next victim is killed when the first is given up, and not before.
 stuck() {
 	mkdir /tmp/freezer
 	mount -t cgroup -o freezer none /tmp/freezer
@@ -214,7 +214,7 @@ stuck() {
 	first=$victim
 	start_victim
 	for pid in $first $victim; do wait_for 60 grep -qx 910 "/proc/$pid/oom_score_adj"; done
-	# Of a class of its own: within one, the size decides, which differs by some pages.
+	# In a separate class: within a class the size decides, which differs by some pages.
 	echo 1000 >"/proc/$first/oom_score_adj"
 	echo "$first" >/tmp/freezer/ice/cgroup.procs
 	echo FROZEN >/tmp/freezer/ice/freezer.state
@@ -226,14 +226,14 @@ stuck() {
 	echo THAWED >/tmp/freezer/ice/freezer.state
 }
 
-# The killer may not lock all of its memory. It looks by the clock, and a process that may go goes at once, for less is left than is
-# wanted.
+# The killer may not lock all of its memory. It polls, and a killable process is killed at once, because the headroom is below
+# the minimum.
 lock() {
 	configure 'reserve_kib = 67108864'
 	mkfifo /tmp/never
 	start_daemon env
 	locks free
-	# Whatever it is otherwise, it has no right to lock more than it may.
+	# Removes the capability to exceed the limit of locked memory, whichever user runs this.
 	cat >/tmp/may_lock <<-'END'
 		ulimit -l "$1"
 		shift
@@ -245,19 +245,19 @@ lock() {
 	locks nothing
 }
 
-# cpu_use PROCESS...: how many milliseconds all threads of these have run so far, and how often they began to.
+# cpu_use PROCESS...: the CPU time of all their threads in milliseconds, and how often they were scheduled.
 cpu_use() {
 	for pid in "$@"; do cat /proc/"$pid"/task/*/schedstat; done |
 		awk '{ ms += $1 / 1000000; times += $3 } END { printf "%d %d", ms, times }'
 }
 
-# proportional_kib PROCESS...: their memory, where what is shared counts in part for each.
+# proportional_kib PROCESS...: their proportional set size.
 proportional_kib() {
 	for pid in "$@"; do cat /proc/"$pid"/smaps_rollup; done | awk '/^Pss:/ { sum += $2 } END { print sum }'
 }
 
-# What brisk takes for itself while nothing happens, with everything on and three hundred processes. PAGEOUT_KIB is kept free.
-# idle_with PAGEOUT_KIB
+# idle_with PAGEOUT_KIB: brisk's own cost on an idle device, with everything on and three hundred processes; swap-out keeps
+# PAGEOUT_KIB free.
 idle_with() {
 	configure "
 prefetch = true
@@ -270,7 +270,7 @@ target_kib = $1
 daily_kib = 8192"
 	start_daemon env
 	brisks="$daemon $(killer) $(guardian)"
-	# Within the first minute it is not known yet that nothing happens.
+	# In the first minute it is not yet known that the device is idle.
 	sleep 90
 	# shellcheck disable=SC2086 # numbers of processes
 	before=$(cpu_use $brisks)
@@ -290,7 +290,7 @@ idle() {
 		started=$((started + 1))
 	done
 	idle_with 49152
-	# There is never so much, whatever is swapped out.
+	# Memory is never that large, whatever is swapped out.
 	idle_with 4194304
 }
 

@@ -1,4 +1,4 @@
-//! What is set about memory, and who is killed, on a real kernel with 512 MB.
+//! The memory plan and victim selection on a real kernel with 512 MB.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::steps::Report;
 use super::{job, static_brisk};
 
-/// What a guest said of `step` of one of the scripts in tests/lab/memory/; `None` where no machine can be emulated.
+/// The output of `step` of a script in tests/lab/memory/; `None` where no machine can be emulated.
 fn report(script: &str, step: &str) -> Option<Report> {
     report_of(script, step, |_| {})
 }
 
-/// The same of a guest that is changed before.
+/// The same for a guest with a changed scenario.
 fn report_of(script: &str, step: &str, change: impl FnOnce(&mut Scenario)) -> Option<Report> {
     let text = match script {
         "plan" => include_str!("plan.sh"),
@@ -32,7 +32,7 @@ fn report_of(script: &str, step: &str, change: impl FnOnce(&mut Scenario)) -> Op
     Some(Report::of(job, &path, text, Duration::from_secs(900)))
 }
 
-/// What is said of the mechanism by `brisk status` or `brisk doctor`.
+/// The mechanism's entry in the output of `brisk status` or `brisk doctor`.
 fn memory_in(answer: &Value) -> Value {
     let mechanisms = answer["mechanisms"].as_array().unwrap();
     mechanisms.iter().find(|mechanism| mechanism["name"] == "memory").cloned().unwrap()
@@ -40,7 +40,7 @@ fn memory_in(answer: &Value) -> Value {
 
 // Verifies ON-4, MEMORY-2.
 #[test]
-fn a_plan_is_given_back_wherever_its_holder_dies() {
+fn a_plan_is_restored_wherever_its_holder_dies() {
     let Some(report) = report("plan", "undo") else { return };
     let before = report.one("undo.before");
     assert!(before.starts_with("swaps 0 size 0 algorithm lzo-rle vm 60 3 10 "), "{before}");
@@ -72,7 +72,7 @@ const FAULTED_KIB: u64 = 64;
 
 // Verifies ON-4, MEMORY-4, MEMORY-5.
 #[test]
-fn under_pressure_the_right_one_goes_and_the_kernel_kills_none() {
+fn under_pressure_brisk_kills_one_victim_and_the_kernel_none() {
     let Some(report) = report("killer", "pressure") else { return };
     assert_eq!(report.one("pressure.oom"), "0");
     assert_eq!(report.one("pressure.alive"), report.one("pressure.expected"));
@@ -89,13 +89,13 @@ fn under_pressure_the_right_one_goes_and_the_kernel_kills_none() {
         assert!(memory["reason"].as_str().unwrap().starts_with("the killer is process "), "{memory}");
     }
     let [before, after] = ["pressure.before", "pressure.after"].map(|name| numbers::<2>(report.one(name)));
-    assert_eq!(before[0], after[0], "it asks for no memory on the way to a kill: {report:#?}");
-    assert!(after[1] <= before[1] + FAULTED_KIB, "nor touches any that it had not: {report:#?}");
+    assert_eq!(before[0], after[0], "it allocates no memory for a kill: {report:#?}");
+    assert!(after[1] <= before[1] + FAULTED_KIB, "nor touches new pages: {report:#?}");
     assert_eq!(report.one("pressure.killers"), "0", "it ends with its daemon");
 }
 
-/// Of two that are cached, the one that was in the foreground longer ago goes, by whichever killer; the rest live.
-fn the_right_one_went(report: &Report) {
+/// Of two cached processes, the one that was foreground longer ago is killed, by either killer; all others survive.
+fn the_older_cached_process_was_killed(report: &Report) {
     assert_eq!(report.one("pressure.alive"), report.one("pressure.expected"), "{report:#?}");
     let explained = report.json("pressure.explain");
     let by_brisk = explained["kills"].as_array().unwrap().len();
@@ -110,9 +110,9 @@ fn without_psi(scenario: &mut Scenario) {
 // Verifies MEMORY-4.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
-fn without_psi_memory_is_looked_at_by_the_clock() {
+fn without_psi_memory_is_sampled_periodically() {
     let Some(report) = report_of("killer", "pressure", without_psi) else { return };
-    the_right_one_went(&report);
+    the_older_cached_process_was_killed(&report);
 }
 
 // Verifies MEMORY-4.
@@ -124,12 +124,12 @@ fn a_device_without_zram_gets_the_rest() {
     };
     assert_eq!((report.one("bare.swaps"), report.one("bare.restored")), ("0", "10"));
     assert_ne!(report.one("bare.watermarks"), "10");
-    the_right_one_went(&report);
+    the_older_cached_process_was_killed(&report);
 }
 
 // Verifies MEMORY-2.
 #[test]
-fn busy_zram_is_restored_later_and_anothers_is_left_alone() {
+fn busy_zram_is_restored_later_and_a_foreign_one_is_kept() {
     let Some(report) = report("plan", "busy") else { return };
     assert_eq!((report.one("busy.exit"), report.one("busy.error"), report.one("busy.restored")), ("2", "1", "yes"));
     assert_eq!(report.one("busy.owned"), report.one("busy.owner"));
@@ -145,7 +145,7 @@ fn a_fork_bomb_ends_no_other_process() {
     assert_eq!(memory_in(&report.json("bomb.status"))["state"], "active");
 }
 
-/// From the kernel's event until the memory of a process that takes it faster than it can be reclaimed is back, at most.
+/// The maximal time from the kernel's event until the memory of a process that outruns reclaim is free again.
 const RECOVERY_US: u64 = 500_000;
 
 // Verifies MEMORY-4.
@@ -158,7 +158,7 @@ fn a_process_that_outruns_reclaim_is_gone_in_bounded_time() {
         let explained = report.json("outrun.explain");
         let kills = explained["kills"].as_array().unwrap();
         let by_kernel: usize = report.one("outrun.oom").parse().unwrap();
-        // Without swap the last memory can be gone before the kernel tells of the first stall.
+        // Without swap the last memory can be used up before the kernel reports the first stall.
         assert!(kills.len() + by_kernel >= 3 && (by_kernel == 0 || step == "outrun"), "{report:#?}");
         for kill in kills {
             let [decided_us, back_us] = ["decided_after_us", "back_after_us"].map(|name| kill[name].as_u64().unwrap());
@@ -167,7 +167,7 @@ fn a_process_that_outruns_reclaim_is_gone_in_bounded_time() {
     }
 }
 
-/// Numbers that were said in one line.
+/// Parses the numbers of one line.
 fn numbers<const COUNT: usize>(text: &str) -> [u64; COUNT] {
     let numbers: Vec<u64> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
     numbers.try_into().unwrap()
@@ -179,18 +179,18 @@ fn writeback_stays_within_the_days_budget_after_any_death() {
     const BUDGET_KIB: u64 = 8192;
     let Some(report) = report("writeback", "writeback") else { return };
     let [pages, spent_kib] = numbers(report.one("writeback.killed"));
-    assert!(4 * pages <= spent_kib && spent_kib < BUDGET_KIB, "what is about to be written is on record: {report:#?}");
+    assert!(4 * pages <= spent_kib && spent_kib < BUDGET_KIB, "a write is recorded before it happens: {report:#?}");
     let [all_pages] = numbers(report.one("writeback.spent"));
     assert!(pages < all_pages && 4 * all_pages <= BUDGET_KIB, "{report:#?}");
     let records_kib = 16 * RECORD_KIB;
-    assert!(4 * all_pages + records_kib + 1024 >= BUDGET_KIB, "a death costs a batch at most: {report:#?}");
+    assert!(4 * all_pages + records_kib + 1024 >= BUDGET_KIB, "a kill costs at most one batch: {report:#?}");
     assert_eq!(
         (report.one("writeback.limit").trim(), report.one("writeback.by_hand")),
         ("1 0", "no"),
         "the kernel's limit"
     );
     assert_eq!(report.one("writeback.ended").trim(), "0 none");
-    assert_eq!(numbers(report.one("writeback.restarted")), [all_pages, BUDGET_KIB], "a restart brings no new budget");
+    assert_eq!(numbers(report.one("writeback.restarted")), [all_pages, BUDGET_KIB], "a restart keeps the budget");
     let wear = &report.json("writeback.status")["writeback"];
     assert_eq!((wear["today_kib"].as_u64(), wear["total_kib"].as_u64()), (Some(BUDGET_KIB), Some(BUDGET_KIB)));
     assert_eq!(report.one("writeback.alive"), report.one("writeback.expected"));
@@ -213,7 +213,7 @@ fn a_missing_or_full_backing_device_harms_no_process() {
     assert_eq!(report.one("faults.alive"), report.one("faults.expected"));
 }
 
-/// What a guest with control groups of version 2 said of `step`.
+/// The output of `step` in a guest with control groups of version 2.
 fn report_in_groups(script: &str, step: &str, change: impl FnOnce(&mut Scenario)) -> Option<Report> {
     report_of(script, step, |scenario| {
         scenario.guest.cgroup = CgroupVersion::V2;
@@ -227,20 +227,20 @@ fn report_in_groups(script: &str, step: &str, change: impl FnOnce(&mut Scenario)
 fn what_a_group_shares_is_swapped_out_and_goes_to_flash_once() {
     let Some(report) = report_in_groups("writeback", "shared", |_| {}) else { return };
     let [pages, spent_kib] = numbers(report.one("shared.once"));
-    // 8 MiB that both have, and little that each has of its own.
+    // 8 MiB that both share, and little private memory.
     assert!((1500..=2304).contains(&pages), "{report:#?}");
     assert!((4 * pages..=4 * pages + 16 * RECORD_KIB).contains(&spent_kib), "counted once: {report:#?}");
-    // Little of its own comes to swap later.
+    // Some private memory is swapped out later.
     let [again, _] = numbers(report.one("shared.twice"));
-    assert!((pages..=pages + 128).contains(&again), "and written once: {report:#?}");
+    assert!((pages..=pages + 128).contains(&again), "written once: {report:#?}");
     let [parent_kib, child_kib] = numbers(report.one("shared.swap"));
     assert!(parent_kib >= 7168 && child_kib >= 7168, "{report:#?}");
     assert_eq!(report.one("shared.alive"), report.one("shared.expected"));
 }
 
-/// What is locked of the program itself, which the lab has larger than a device, is so much of it at most ...
+/// The maximal locked share of the program itself, which is larger in the lab than on a device ...
 const LOCKED_SHARE: f64 = 0.67;
-/// ... and of the rest, stacks and what is allocated, so much. A device's program is of 3 MiB at most.
+/// ... and the maximal locked rest, stacks and allocations. A device's program has at most 3 MiB.
 const LOCKED_DATA_KIB: u64 = 1024;
 
 // Verifies COST-3, MEMORY-5.
@@ -252,7 +252,7 @@ fn the_killer_locks_little_memory_and_works_ahead_when_idle() {
     assert_eq!((daemon_kib, guardian_kib), (0, 0), "{report:#?}");
     assert!(locked_program_kib as f64 <= LOCKED_SHARE * program_kib as f64, "{report:#?}");
     assert!((1..=LOCKED_DATA_KIB).contains(&data_kib), "{report:#?}");
-    // By name: the policy (FIFO is 1, IDLE 5) and the priority in real time.
+    // By name: the policy (FIFO is 1, IDLE 5) and the real-time priority.
     let threads: BTreeSet<&str> = report.one("everything.threads").split_terminator(',').collect();
     assert_eq!(threads, BTreeSet::from(["exe 1 1", "pageout 5 0", "prefetch 5 0", "writeback 5 0"]));
     assert_eq!(report.one("everything.adj"), "-1000");
@@ -293,7 +293,7 @@ fn a_group_that_causes_memory_stalls_is_limited_and_released() {
     let Some(report) = report_in_groups("restraint", "restraint", |_| {}) else { return };
     let memory = memory_in(&report.json("restraint.status"));
     assert!(memory["reason"].as_str().unwrap().contains("held back"), "{memory}");
-    // Within 2 s; the kernel slows it down, and does not stop it at once. It took as much in each half second before.
+    // Within 2 s; the kernel throttles the group, and does not stop it at once. It took as much in each half second before.
     let taken_kib: i64 = report.one("restraint.taken").parse().unwrap();
     assert!(taken_kib <= 32 << 10, "{report:#?}");
     assert_eq!(report.one("restraint.killed"), "max", "its guardian restores it");

@@ -1,12 +1,12 @@
 #!/bin/sh
-# What is set about memory, and restored, on a real kernel. Runs in the lab's guest, as `plan.sh NAME...`;
-# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and judges.
+# Memory settings, applied and restored on a real kernel. Runs in the lab's guest, as `plan.sh NAME...`;
+# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 # shellcheck source=tests/lab/memory/device.sh
 . /device.sh
 
-# Starts carrying the plan out; each change is a line on descriptor 3.
+# Starts `brisk memory apply`; each change is a line on descriptor 3.
 start() {
 	rm -f /tmp/lines
 	mkfifo /tmp/lines
@@ -15,7 +15,7 @@ start() {
 	exec 3</tmp/lines
 }
 
-# hear COUNT: until so many changes were made.
+# hear COUNT: waits until so many changes were made.
 hear() {
 	heard=0
 	while [ "$heard" -lt "$1" ] && read -r _ <&3; do
@@ -23,7 +23,7 @@ hear() {
 	done
 }
 
-# end_plan NAME: asks for everything to be restored, and says how that ended.
+# end_plan NAME: requests that everything is restored, and prints the exit code.
 end_plan() {
 	kill -TERM "$applier"
 	status=0
@@ -51,7 +51,7 @@ undo() {
 		exec 3<&-
 		say undo.killed "$(state)"
 	done
-	# Both at once, at moments all over the way: stopped first, so that nothing moves while the guardian is looked for.
+	# Both at once, at different steps: stopped first, so that nothing changes while the guardian is searched for.
 	for moment in 1 6 8 9 10 11 12 13 14 15 16 18 20 30 80; do
 		brisk memory apply >/dev/null 2>>/tmp/errors &
 		applier=$!
@@ -89,7 +89,7 @@ fit() {
 	if is_state "$before"; then say fit.restored yes; else say fit.restored "$(state)"; fi
 }
 
-# A process holds the device open when it is to be restored, and then another one has it.
+# A process keeps the device open during the restoration, and then another process owns the device.
 busy() {
 	before=$(state)
 	start

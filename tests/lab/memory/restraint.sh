@@ -1,6 +1,6 @@
 #!/bin/sh
-# Groups that take memory others wait for, on a real kernel. Runs in the lab's guest, as `restraint.sh NAME...`;
-# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and judges.
+# Groups that cause memory stalls of others, on a real kernel. Runs in the lab's guest, as `restraint.sh NAME...`;
+# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 # shellcheck source=tests/lab/memory/device.sh
@@ -18,12 +18,12 @@ is_free() {
 	[ "$(high)" = max ]
 }
 
-# What it has taken in all, on swap as well.
+# The memory and swap that it uses.
 taken_kib() {
 	echo $((($(cat /sys/fs/cgroup/batch/memory.current) + $(cat /sys/fs/cgroup/batch/memory.swap.current)) / 1024))
 }
 
-# application GROUP ADJ ARGUMENT...: one of the workload in a group of its own, whose input is /tmp/tap.
+# application GROUP ADJ ARGUMENT...: starts an application of the workload in its own group; its input is /tmp/tap.
 application() {
 	mkdir -p "/sys/fs/cgroup/$1"
 	# shellcheck disable=SC2016 # its own process, not this one
@@ -45,7 +45,7 @@ restraint() {
 	exec 5<>/tmp/tap
 	application front 0
 	wait_for 60 grep -q screen /tmp/front
-	# A person does not leave it alone.
+	# The user keeps interacting with it.
 	while echo resume >&5; do sleep 0.1; done &
 	brisk daemon 2>/tmp/log &
 	daemon=$!

@@ -1,13 +1,12 @@
 #!/bin/sh
-# What goes to flash, and how much, on a real kernel. Runs in the lab's guest, as `writeback.sh NAME...`;
-# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and judges.
+# Write-back to flash and its budget, on a real kernel. Runs in the lab's guest, as `writeback.sh NAME...`;
+# tests/lab/memory/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 # shellcheck source=tests/lab/memory/device.sh
 . /device.sh
 
-# A daemon's configuration: what is cached is swapped out at once, and written back to DEVICE.
-# configure_writeback DEVICE DAILY_KIB
+# configure_writeback DEVICE DAILY_KIB: cached applications are swapped out at once, and written back to DEVICE.
 configure_writeback() {
 	configure "
 [memory.zram]
@@ -42,8 +41,8 @@ is_spent() {
 	[ "$(today_kib)" = "$1" ]
 }
 
-# use_between_periods PROCESS: it was cached and is swapped out; then it is in the foreground and answers, then it is cached again.
-# The looks are a second apart.
+# use_between_periods PROCESS: a cached and swapped-out process becomes foreground, answers, and is cached again. The sampling
+# period is a second.
 use_between_periods() {
 	wait_for 60 is_swapped "$1"
 	sleep 3
@@ -69,14 +68,14 @@ writeback() {
 	start_daemon env
 	use_between_periods "$game"
 	wait_for 60 is_spent 8192
-	# What is on record is written by then.
+	# The record is complete by then.
 	wait_for 60 grep -qx 0 /sys/block/zram0/writeback_limit
 	say writeback.spent "$(written 1)"
 	say writeback.limit "$(cat /sys/block/zram0/writeback_limit_enable /sys/block/zram0/writeback_limit | tr '\n' ' ')"
 	if echo huge 2>/dev/null >/sys/block/zram0/writeback; then say writeback.by_hand yes; else say writeback.by_hand no; fi
 	kill -TERM "$daemon"
 	wait "$daemon"
-	# A wall clock that jumps makes no new day.
+	# A jump of the wall clock starts no new day.
 	date -s '2037-01-01 00:00:00' >/dev/null
 	say writeback.ended "$(cat /sys/block/zram0/writeback_limit_enable /sys/block/zram0/backing_dev | tr '\n' ' ')"
 	start_daemon env
@@ -92,7 +91,7 @@ writeback() {
 	if is_state "$before"; then say writeback.given_back yes; else say writeback.given_back "$(state)"; fi
 }
 
-# The device behind is not there, and then it is too small.
+# The backing device is missing, and then it is too small.
 writeback_faults() {
 	before=$(state)
 	configure_writeback /dev/none 8192
@@ -114,7 +113,7 @@ writeback_faults() {
 	say faults.expected " $launched $daemon"
 }
 
-# in_group NAME COMMAND...: runs it in a control group of its own from its first page on; its process is $member.
+# in_group NAME COMMAND...: runs it in its own control group from its first page on; its process is $member.
 in_group() {
 	mkdir -p "/sys/fs/cgroup/$1"
 	# shellcheck disable=SC2016 # its own process, not this one
@@ -122,7 +121,7 @@ in_group() {
 	member=$!
 }
 
-# use_pair: both are in the foreground for a while, and then in the background.
+# use_pair: moves both to the foreground, and then to the background.
 use_pair() {
 	for adj in 0 950; do
 		for pid in $pair; do echo $adj >"/proc/$pid/oom_score_adj"; done
@@ -130,7 +129,7 @@ use_pair() {
 	done
 }
 
-# What two processes of a group share is swapped out, and goes to flash once.
+# Memory that two processes of a group share is swapped out, and written to flash once.
 shared() {
 	configure_writeback /dev/flash1 65536
 	start_daemon env
@@ -148,7 +147,7 @@ shared() {
 	wait_for 60 test -s /tmp/child
 	pair="$member $(cat /tmp/child)"
 	for pid in $pair; do wait_for 60 has_swapped "$pid" 7168; done
-	# The looks are a second apart.
+	# The sampling period is a second.
 	sleep 3
 	use_pair
 	wait_for 60 has_written 1 1500

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Bulk work that weighs less claims no big core and has its clamp restored, even after SIGKILL, on a kernel that clamps utilisation.
-# That kernel has equal CPUs and tells no capacities: here brisk is told of unequal ones. Runs in the lab's guest;
+# Deprioritised bulk threads claim no big core and their clamps are restored, even after SIGKILL, on a kernel with uclamp. That
+# kernel has equal CPUs without capacities: brisk reads unequal ones here. Runs in the lab's guest;
 # tests/lab/placement/mod.rs reads the lines "NAME: TEXT".
 set -eu
 
@@ -24,13 +24,13 @@ has() {
 	[ "$(clamp_of "$1")" = "$2" ]
 }
 
-# Who makes room has a child when it is told to, and the child sleeps.
+# The hog forks a child on request, and the child sleeps.
 start_hog() {
 	sh -c 'while :; do if [ -e /run/fork ]; then rm /run/fork; sleep 1000 & echo $! >/run/heir; fi; done' &
 	hog=$!
 }
 
-# What has come to be while the hog was made to give up something is in `heir`.
+# The child that the hog forks while it is deprioritised is in `heir`.
 make_heir() {
 	rm -f /run/heir
 	: >/run/fork
@@ -38,7 +38,7 @@ make_heir() {
 	heir=$(cat /run/heir)
 }
 
-# take NAME: something comes to the front, and the hog gives up its claim.
+# take NAME: a program becomes foreground, and the hog is clamped.
 take() {
 	begin_foreground
 	wait_for 60 has "$hog" "10 $clamp"
@@ -66,7 +66,7 @@ free equal
 kill "$daemon"
 wait "$daemon"
 
-# Linux 6.1: what is below four fifths of the smaller one's.
+# Linux 6.1: less than four fifths of the smaller capacity.
 clamp=356
 tell_unequal_cpus
 start_daemon
@@ -74,13 +74,13 @@ take end
 say end.explain "$(brisk placement explain | tr '\n' ';')"
 say end.leases "$(brisk status --json)"
 make_heir
-# The daemon frees it while its parent still makes room.
+# The daemon restores the child's clamp while its parent is still deprioritised.
 wait_for 60 has "$heir" "0 1024"
 say end.heir yes
 end_front
 free end
 
-# SIGKILL of the daemon, which has not seen the child: the guardian restores.
+# SIGKILL of the daemon, which has not sampled the child yet: the guardian restores.
 take killed
 kill -STOP "$daemon"
 make_heir

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What can go wrong with control groups while bulk work makes room: tasks that exit or are moved by others in the same
-# moment, thousands at once, a delegated sub-tree with domain and threaded groups, no delegation, a controller that is
-# missing, bound threads, a single CPU. Runs in the lab's guest, as `placement_faults.sh NAME...`; tests/lab/placement/mod.rs reads the lines
-# "NAME: TEXT".
+# Faults of control groups while bulk threads are deprioritised: tasks that exit or are moved by other programs at the same
+# time, thousands of them at once, a delegated sub-tree with domain and threaded groups, no delegation, a missing controller,
+# bound threads, a single CPU. Runs in the lab's guest, as `placement_faults.sh NAME...`; tests/lab/placement/mod.rs reads the
+# lines "NAME: TEXT".
 set -eu
 
 cgroup=/sys/fs/cgroup
@@ -18,7 +18,7 @@ in_vain() {
 	tail -n 20 "$log" >&2
 }
 
-# take_groups GROUPS [RULE]: by weight, unless said otherwise, which no trial ends, however busy the host is.
+# take_groups GROUPS [RULE]: by weight by default, which no trial ends, however busy the host is.
 take_groups() {
 	configure "rule = \"${2:-weight}\"" 'trial_ms = 10000' "groups = \"$1\"" 'sampling_ms = 50' 'idle_sampling_ms = 100'
 }
@@ -32,7 +32,7 @@ stop_daemon() {
 	say "$1.left" "$(find $cgroup -name 'brisk-*' | wc -l)"
 }
 
-# start_hog: its number is in `hog`.
+# start_hog: its PID is in `hog`.
 start_hog() {
 	sh -c 'while :; do :; done' &
 	hog=$!
@@ -51,9 +51,9 @@ no_group_is_left() {
 	[ -z "$(find $cgroup -name 'brisk-*')" ]
 }
 
-# Bulk work exits or is moved by another process while it is taken into a group and out of it, at any moment of that.
+# Bulk threads exit or are moved by another process at any moment while brisk moves them into a group and out of it.
 churn() {
-	# Groups of others are no reason to use none where the controller is handed down anyway.
+	# Foreign groups do not prevent the use of groups where the controller is enabled for children anyway.
 	echo +cpu >$cgroup/cgroup.subtree_control
 	mkdir $cgroup/elsewhere
 	take_groups auto
@@ -84,7 +84,7 @@ churn() {
 	kill $stays $moved
 }
 
-# A thousand tasks and more appear at once: they are met a few hundred at a time, and bulk work makes room meanwhile.
+# More than a thousand tasks appear at once: brisk samples a few hundred at a time, and deprioritises bulk threads meanwhile.
 crowd() {
 	take_groups auto
 	start_daemon
@@ -107,8 +107,8 @@ crowd() {
 	stop_daemon crowd
 }
 
-# A sub-tree that a person has named. In it a process's threads are taken into a group of their own; outside of it no
-# thread is moved.
+# A sub-tree that the administrator has configured. In it a process's threads are moved into their own group; no thread
+# outside of it is moved.
 delegated() {
 	echo +cpu >$cgroup/cgroup.subtree_control
 	mkdir -p $cgroup/ours/domain $cgroup/ours/threaded/part $cgroup/theirs
@@ -151,7 +151,7 @@ begin_foreground_in_its_group() {
 	cat /run/front >$cgroup/ours/front/cgroup.procs
 }
 
-# The foreground and bulk work have groups of their own in the sub-tree, and it is those that weigh against each other.
+# The foreground and bulk threads have their own groups in the sub-tree, and these groups compete with each other.
 neighbours() {
 	echo +cpu >$cgroup/cgroup.subtree_control
 	mkdir -p $cgroup/ours/front $cgroup/ours/back
@@ -177,8 +177,8 @@ neighbours() {
 	end_front
 	wait "$daemon" || true
 
-	# What a person chooses meanwhile stays, unless it falls between the daemon's own reading and writing: the kernel has no way
-	# to do both at once. That does not happen time after time.
+	# A value that another process sets meanwhile is kept, unless the write falls between the daemon's own read and write: the
+	# kernel has no atomic way for both. That does not happen in every attempt.
 	attempts=0
 	until [ "$(cat $cgroup/ours/back/cpu.weight)" = 70 ] || [ "$attempts" -eq 3 ]; do
 		attempts=$((attempts + 1))
@@ -194,7 +194,7 @@ neighbours() {
 	kill "$hog"
 }
 
-# Where a manager has not delegated the sub-tree, and where a controller is missing, nice values say the same.
+# Where a manager has not delegated the sub-tree, and where a controller is missing, nice values are used instead.
 alone() {
 	if [ "$1" = undelegated ]; then
 		mkdir -p /run/systemd/system $cgroup/ours
@@ -224,7 +224,7 @@ has_mask() {
 	[ "$(mask_of "$1")" = "$2" ]
 }
 
-# A thread that was bound to a CPU by another process stays where it is bound, and in its group, whose cpuset might forget it.
+# A thread that another process has bound to a CPU keeps its mask and its group, whose cpuset might reset the mask.
 bound() {
 	take_groups auto
 	start_daemon
@@ -241,14 +241,14 @@ bound() {
 	kill "$hog"
 }
 
-# With a single CPU there is none that could be kept free, whatever the foreground waits.
+# With a single CPU none can be reserved, however long the foreground's run-queue delay is.
 single() {
 	echo 0 >/sys/devices/system/cpu/cpu1/online
 	take_groups auto brisk
 	start_daemon
 	start_hog
 	begin_foreground
-	# A light task that misses its rhythm, on a busy host, ends a step; with another front all begins again.
+	# A light task that misses its deadline on a busy host ends a step; a new foreground restarts everything.
 	attempts=0
 	until wait_for 10 is_in "$hog" /brisk-threads; do
 		attempts=$((attempts + 1))
@@ -266,7 +266,7 @@ single() {
 	kill "$hog"
 }
 
-# Who looks need not wait for those who are looked at.
+# The script needs no CPU time from the processes that it inspects.
 renice -n -15 -p $$ >/dev/null
 for step; do
 	case $step in

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Bulk work makes room by control groups, or by masks alone where the kernel has none, while a CPU goes and comes back and
-# daemon and guardian are killed; every mask and group is as before, every time. Runs in the lab's guest;
+# Bulk threads are deprioritised by control groups, or by masks alone where the kernel has none, while a CPU goes offline and
+# online and daemon and guardian are killed; every mask and group is restored, every time. Runs in the lab's guest;
 # tests/lab/placement/mod.rs reads the lines "NAME: TEXT".
 set -eu
 
 cycles=$1
-# brisk: they leave a CPU free, where a trial does not end it. weight: they weigh less, whatever happens.
+# brisk: a CPU is reserved, unless a trial ends that. weight: a lower weight, always.
 rule=$2
 cpu=/sys/devices/system/cpu/cpu1/online
-# There with cpu0_hotplug on the kernel's command line.
+# Exists with cpu0_hotplug on the kernel's command line.
 other_cpu=/sys/devices/system/cpu/cpu0/online
 
 # shellcheck source=tests/lab/steps/steps.sh
@@ -35,7 +35,7 @@ states() {
 	cat /sys/fs/cgroup/cgroup.subtree_control 2>/dev/null || :
 }
 
-# Looked at first, since it takes one process to look and the guest is busy.
+# Checked first, because it takes one process and the guest is busy.
 masks() {
 	# shellcheck disable=SC2086 # a list of files
 	grep -h '^Cpus_allowed_list' $status_files
@@ -59,7 +59,7 @@ are_grouped() {
 	esac
 }
 
-# All bulk work keeps off CPU 1, by a group where there are any.
+# All bulk threads are kept off CPU 1, by a group where there are any.
 is_isolated() {
 	[ "$(masks)" = "$confined" ] && are_grouped
 }
@@ -78,8 +78,8 @@ is_applied() {
 	if [ "$rule" = brisk ]; then is_isolated; else weighs_less; fi
 }
 
-# On a busy host a foreground looks as if it needed more than a CPU, and light tasks miss their rhythm, which ends a step
-# for a while; with another front all begins again.
+# On a busy host a foreground seems to need more than a CPU, and light tasks miss their deadlines, which ends a step until a
+# cool-down is over; a new foreground restarts everything.
 wait_until_applied() {
 	attempts=0
 	until wait_for 10 is_applied; do
@@ -90,18 +90,18 @@ wait_until_applied() {
 	done
 }
 
-# What is held is restored and asked for again so soon that its absence need not be seen; this stays.
+# A lease is restored and requested again so quickly that its absence may not be visible; this state persists.
 knows_one_cpu() {
 	brisk placement explain | grep -q '^CPUs *1 ([0-9]*), with'
 }
 
 # follow RULE
 follow() {
-	# A trial that outlasts the step: what it finds depends on how busy the host is.
+	# The trial outlasts the step, because its outcome depends on how busy the host is.
 	configure "rule = \"$1\"" 'trial_ms = 10000' 'sampling_ms = 50' 'idle_sampling_ms = 100'
 }
 
-# Who looks need not wait for those who are looked at.
+# The script needs no CPU time from the processes that it inspects.
 renice -n -15 -p $$ >/dev/null
 follow "$rule"
 sh -c 'while :; do :; done' &
@@ -124,7 +124,7 @@ start_daemon
 begin_foreground
 wait_until_applied
 say applied "$(echo "$found" | tr '\n' ';')"
-# Who else has come into a group of brisk's is sent out when it goes.
+# Another process in a group of brisk's is moved out when brisk removes the group.
 sleep 1000 &
 stranger=$!
 home=$(cat "/proc/$stranger/cgroup")
@@ -144,11 +144,11 @@ wait_for 60 is_as_before
 [ "$(cat "/proc/$stranger/cgroup")" = "$home" ] && say freed yes
 kill "$stranger"
 
-# A CPU goes and comes back, and a process is killed, each time at another moment.
+# A CPU goes offline and online, and a process is killed, at a different moment each time.
 cycle=0
 while [ "$cycle" -lt "$cycles" ]; do
 	case $((cycle % 6)) in
-	0) # It goes and comes back while it is kept free.
+	0) # It goes offline and online while it is reserved.
 		begin_foreground
 		wait_until_applied
 		echo 0 >"$cpu"
@@ -156,14 +156,14 @@ while [ "$cycle" -lt "$cycles" ]; do
 		wait_until_applied
 		end_front
 		;;
-	1) # Everything is restored while it is away.
+	1) # Everything is restored while it is offline.
 		begin_foreground
 		wait_until_applied
 		echo 0 >"$cpu"
 		end_front
 		echo 1 >"$cpu"
 		;;
-	2) # The daemon is killed while it is away.
+	2) # The daemon is killed while it is offline.
 		begin_foreground
 		wait_until_applied
 		echo 0 >"$cpu"
@@ -174,14 +174,14 @@ while [ "$cycle" -lt "$cycles" ]; do
 		end_front
 		start_daemon
 		;;
-	3) # It comes back after the front.
+	3) # It comes back after the foreground has started.
 		echo 0 >"$cpu"
 		begin_foreground
 		echo 1 >"$cpu"
 		wait_until_applied
 		end_front
 		;;
-	4) # Daemon and guardian are killed, and it goes before any process restores.
+	4) # Daemon and guardian are killed, and it goes offline before any process restores.
 		begin_foreground
 		wait_until_applied
 		guardian=$(guardian)
@@ -194,7 +194,7 @@ while [ "$cycle" -lt "$cycles" ]; do
 		end_front
 		start_daemon
 		;;
-	5) # The last CPU of those that make room goes; when it is back, they make room again.
+	5) # The last CPU of the bulk threads goes offline; when it is back, they are isolated again.
 		begin_foreground
 		wait_until_applied
 		echo 0 >"$other_cpu"
@@ -220,7 +220,7 @@ begin_foreground
 wait_for 60 weighs_less
 say weighed "$(echo "$found" | tr '\n' ';')"
 
-# Where another process puts a thread meanwhile, it stays.
+# A thread that another process moves meanwhile stays where it is.
 if has_groups; then
 	for folder in /sys/fs/cgroup/cpu /sys/fs/cgroup; do
 		if [ -e "$folder/cgroup.procs" ]; then

@@ -1,4 +1,4 @@
-//! Law: every write can be undone, for the masks of threads that make room, with cgroups of either version.
+//! Every write can be undone, for the masks of deprioritised threads, with cgroups of either version.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use brisk::lab::scenario::CgroupVersion;
 use super::steps::Report;
 use super::{job_in_turn, static_brisk};
 
-/// What a script about placement said in `job`.
+/// The output of a script about placement in `job`.
 fn report(job: Job, path: &str, script: &str, patience: Duration) -> Report {
     let job = job.with_file("/placement_steps.sh", include_str!("steps.sh"));
     Report::of(job, path, script, patience)
 }
 
-/// Isolation applied and undone in a guest.
-fn make_room(cgroup: CgroupVersion) {
+/// Isolation, applied and undone in a guest.
+fn isolate_and_restore(cgroup: CgroupVersion) {
     let Some(binary) = static_brisk() else { return };
     let mut job = job_in_turn(binary, "debian-6.1-parallel", &["sh", "/placement.sh"]);
     job.scenario.guest.cgroup = cgroup;
@@ -29,9 +29,9 @@ fn make_room(cgroup: CgroupVersion) {
     assert_eq!((report.one("chosen"), report.one("exit")), ("1", "0"), "displaced by another writer: {report:#?}");
     let group = if cgroup == CgroupVersion::V1 { "cpuset:/others" } else { "::/others" };
     for state in ["before", "isolated"] {
-        assert!(report.one(state).contains(group), "its group is as it was: {report:#?}");
+        assert!(report.one(state).contains(group), "its group is restored: {report:#?}");
     }
-    // Whether the thesis takes a hog for one of a core or of half a core depends on what the host has left it to show.
+    // Whether the `thesis` rule sees one core or half a core of demand in a hog depends on the host's load.
     let [before, isolated] = ["before", "isolated"].map(|state| report.one(state));
     assert!(before.starts_with("0-1 | 0 0 |") && isolated.starts_with("0 | "), "{report:#?}");
 }
@@ -40,18 +40,18 @@ fn make_room(cgroup: CgroupVersion) {
 #[test]
 #[ignore = "which of the hogs are heavy depends on what the host leaves them; ./dev test --deep"]
 fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v2() {
-    make_room(CgroupVersion::V2);
+    isolate_and_restore(CgroupVersion::V2);
 }
 
 // Verifies PLACE-5.
 #[test]
 #[ignore = "which of the hogs are heavy depends on what the host leaves them; ./dev test --deep"]
 fn bulk_work_makes_room_and_gets_everything_back_with_cgroup_v1() {
-    make_room(CgroupVersion::V1);
+    isolate_and_restore(CgroupVersion::V1);
 }
 
-/// Bulk work that makes room by `rule`, while CPUs go and come back and daemons are killed so many times.
-fn take_and_give_back(cgroup: CgroupVersion, cycles: u32, rule: &str) {
+/// Bulk threads are deprioritised by `rule` while CPUs go offline and online and daemons are killed, `cycles` times.
+fn apply_and_restore(cgroup: CgroupVersion, cycles: u32, rule: &str) {
     let Some(binary) = static_brisk() else { return };
     let cycles = cycles.to_string();
     let mut job = job_in_turn(binary, "debian-6.1-parallel", &["sh", "/placement_groups.sh", &cycles, rule]);
@@ -70,20 +70,20 @@ fn take_and_give_back(cgroup: CgroupVersion, cycles: u32, rule: &str) {
     let applied = by_groups("applied", if rule == "weight" { "cpu" } else { "cpuset" });
     assert!(applied && by_groups("weighed", "cpu"), "{report:#?}");
     if cgroup != CgroupVersion::None {
-        assert!(report.one("chosen").contains(":/chosen"), "who chose a group has the last word: {report:#?}");
+        assert!(report.one("chosen").contains(":/chosen"), "displaced by another writer: {report:#?}");
     }
 }
 
 // Verifies PLACE-5.
 #[test]
 fn groups_are_restored_after_any_death_or_unplug_with_cgroup_v1() {
-    take_and_give_back(CgroupVersion::V1, 5, "weight");
+    apply_and_restore(CgroupVersion::V1, 5, "weight");
 }
 
 // Verifies PLACE-5.
 #[test]
 fn groups_are_restored_after_any_death_or_unplug_with_cgroup_v2() {
-    take_and_give_back(CgroupVersion::V2, 5, "weight");
+    apply_and_restore(CgroupVersion::V2, 5, "weight");
 }
 
 // Verifies PLACE-5.
@@ -93,12 +93,12 @@ fn groups_and_masks_are_as_before_a_thousand_times() {
     let kills = std::env::var("BRISK_SOAK_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(1000);
     for (cgroup, share) in [(CgroupVersion::V1, 2), (CgroupVersion::V2, 2), (CgroupVersion::None, 1)] {
         for rule in ["brisk", "weight"] {
-            take_and_give_back(cgroup, kills * share / 10, rule);
+            apply_and_restore(cgroup, kills * share / 10, rule);
         }
     }
 }
 
-/// What `steps` of placement_faults.sh said on a kernel with `command_line` more.
+/// The output of `steps` of placement_faults.sh on a kernel with `command_line` appended.
 fn faults(steps: &[&str], command_line: &str) -> Option<Report> {
     let command = [&["sh", "/placement_faults.sh"], steps].concat();
     let mut job = job_in_turn(static_brisk()?, "debian-6.1-parallel", &command);
@@ -116,7 +116,7 @@ fn faults(steps: &[&str], command_line: &str) -> Option<Report> {
 
 // Verifies PLACE-5.
 #[test]
-fn a_delegated_sub_tree_takes_its_own_and_bound_threads_stay() {
+fn only_threads_of_the_delegated_sub_tree_are_moved() {
     let Some(report) = faults(&["delegated", "undelegated", "bound"], "") else { return };
     for (name, group) in [
         ("bound.group", "0::/"),
@@ -127,7 +127,7 @@ fn a_delegated_sub_tree_takes_its_own_and_bound_threads_stay() {
     ] {
         assert_eq!(report.one(name), group, "{report:#?}");
     }
-    assert_eq!(report.one("delegated.type"), "domain", "as it was");
+    assert_eq!(report.one("delegated.type"), "domain", "as before");
     assert_eq!(report.all("bound.mask"), ["1", "1"], "{report:#?}");
     assert!(report.one("undelegated.support").contains("by masks and nice values"), "{report:#?}");
 }
@@ -139,13 +139,13 @@ fn a_background_group_gets_less_weight_and_is_restored() {
     for step in ["neighbours.weighs", "neighbours.freed", "neighbours.killed"] {
         assert_eq!(report.one(step), "yes", "{report:#?}");
     }
-    assert_eq!(report.one("neighbours.chosen"), "70", "who chose a weight has the last word: {report:#?}");
+    assert_eq!(report.one("neighbours.chosen"), "70", "displaced by another writer: {report:#?}");
 }
 
 // Verifies PLACE-5.
 #[test]
 #[ignore = "a minute: ./dev test --deep"]
-fn who_exits_or_is_moved_by_others_meanwhile_is_left_alone() {
+fn a_thread_that_exits_or_is_moved_meanwhile_is_left_alone() {
     let Some(report) = faults(&["churn"], "") else { return };
     assert_eq!((report.one("churn.taken"), report.one("churn.stays")), ("yes", "0::/"), "{report:#?}");
     assert_eq!(report.all("churn.moved"), ["0::/elsewhere"; 6], "{report:#?}");
@@ -175,7 +175,7 @@ fn without_the_controllers_masks_and_nice_values_do() {
 #[ignore = "a trial that a busy host may end again and again: ./dev test --deep"]
 fn with_a_single_cpu_none_is_kept_free() {
     let Some(report) = faults(&["single"], "") else { return };
-    // The kernel shows those that are online of a mask that was written while one is not.
+    // The kernel shows the online CPUs of a mask that was written while one was offline.
     assert!(["0", "0-1"].contains(&report.one("single.mask")), "{report:#?}");
     assert_eq!(report.one("single.cpus"), "[]", "{report:#?}");
 }
@@ -193,14 +193,14 @@ fn bulk_work_claims_no_big_core_and_its_clamp_is_restored() {
         assert_eq!([taken, freed], ["yes"; 2], "{report:#?}");
     }
     assert!(report.json("equal.support")["upper_clamp"].is_null(), "{report:#?}");
-    assert!(report.one("end.explain").contains("makes room (other 10, uclamp.max 356)"), "{report:#?}");
+    assert!(report.one("end.explain").contains("restricted (other 10, uclamp.max 356)"), "{report:#?}");
     assert!(report.one("end.leases").contains("utilization-clamp-maximum"), "{report:#?}");
     assert_eq!((report.one("end.heir"), report.one("killed.heir")), ("yes", "10 356"), "{report:#?}");
     assert_eq!(report.one("both.left"), "yes", "restore had something to do: {report:#?}");
     report.said("both.restored", &["restored", "uclamp.max of thread", "holds 1024 again"]);
 }
 
-/// What `steps` of placement_storage.sh said, beside a disk of the kernel's own that serves a request at a time.
+/// The output of `steps` of placement_storage.sh, with an emulated disk of the kernel that serves one request at a time.
 fn storage(steps: &[&str]) -> Option<Report> {
     let command = [&["sh", "/placement_storage.sh"], steps].concat();
     let mut job = job_in_turn(static_brisk()?, "debian-6.1-parallel", &command);
@@ -227,7 +227,7 @@ fn the_disks_schedulers_obey() {
     let Some(report) = storage(&["obeyed", "schedulers"]) else { return };
     let share = |name: &str| report.one(name).parse::<u32>().unwrap();
     let [before, after] = ["obeyed.before", "obeyed.after"].map(share);
-    // One in two before, four in five after.
+    // Half before, four fifths after.
     assert!((40..=60).contains(&before) && after >= 65, "{report:#?}");
     assert_eq!((report.one("obeyed.kept"), report.one("schedulers.deadline")), ("yes", "yes"), "{report:#?}");
     assert_eq!(report.one("schedulers.none"), "1", "{report:#?}");

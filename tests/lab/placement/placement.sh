@@ -1,6 +1,6 @@
 #!/bin/sh
-# Bulk work makes room for a foreground and has everything restored, even after SIGKILL, on a real kernel with two CPUs. Runs in
-# the lab's guest; tests/lab/placement/mod.rs reads the lines "NAME: TEXT".
+# Bulk threads are deprioritised for a foreground and fully restored, even after SIGKILL, on a real kernel with two CPUs. Runs
+# in the lab's guest; tests/lab/placement/mod.rs reads the lines "NAME: TEXT".
 set -eu
 
 # shellcheck source=tests/lab/steps/steps.sh
@@ -34,7 +34,7 @@ is_isolated() {
 	done
 }
 
-# Half of the bulk work is in another program's group.
+# Half of the bulk threads are in another program's group.
 join_group() {
 	if [ -d /sys/fs/cgroup/cpuset ]; then
 		group=/sys/fs/cgroup/cpuset/others
@@ -52,8 +52,8 @@ is_own_core() {
 	brisk placement explain --json | grep -q '"is_front":true,"class":"[a-z]*","thesis_class":"own-core"'
 }
 
-# Something comes to the front and has a CPU for itself. The thesis judges by what a task once used, which is too little where it
-# has to share from the start: the bulk work waits until it is known.
+# A program becomes foreground and has a CPU for itself. The thesis rule judges by the CPU time that a task once used, which is
+# too little where it shares the CPU from the start: the bulk processes are stopped until the demand is known.
 bring_to_front() {
 	# shellcheck disable=SC2086 # a list of processes
 	kill -STOP $hogs
@@ -66,7 +66,7 @@ bring_to_front() {
 	wait_for 60 is_isolated
 }
 
-# follow RULE: those without a trial, whose outcome would depend on how busy the host is.
+# follow RULE: rules without a trial, whose outcome would depend on how busy the host is.
 follow() {
 	configure "rule = \"$1\"" 'groups = "off"' 'idle_sampling_ms = 200'
 }
@@ -125,7 +125,7 @@ brisk restore >/dev/null
 is_as_before && say killed.both yes
 end_front
 
-# What a person chooses meanwhile stays.
+# A value that another process sets meanwhile is kept.
 start_daemon
 bring_to_front
 chosen=${hogs##* }

@@ -1,15 +1,15 @@
 # shellcheck shell=sh
-# What the scripts about placement need beside steps.sh; tests/lab/placement/mod.rs puts it there.
+# Functions for the scripts about placement, in addition to steps.sh; tests/lab/placement/mod.rs installs them.
 
 log=/run/log
 
-# configure LINE...: placement alone, with these lines of its own.
+# configure LINE...: only placement is on, with these lines.
 configure() {
 	mkdir -p /etc/brisk
 	printf '%s\n' '[launch]' 'enabled = false' '[placement]' 'enabled = true' "$@" >/etc/brisk/brisk.toml
 }
 
-# Equal CPUs tell no capacities: from now on brisk finds 1024 and 446.
+# Equal CPUs have no capacities in sysfs: from now on brisk reads 1024 and 446.
 tell_unequal_cpus() {
 	for cpu in 0:1024 1:446; do
 		folder=/sys/devices/system/cpu/cpu${cpu%:*}
@@ -39,7 +39,7 @@ is_gone() {
 	! kill -0 "$1"
 }
 
-# Something that competes comes to the front. In this busybox, renice adds to what is there: what competes has nice 0.
+# A competing program becomes foreground. This busybox's renice adds to the current value: competitors have nice 0.
 begin_foreground() {
 	rm -f /run/front
 	brisk launch -- sh -c 'renice -n 15 -p $$; echo $$ >/run/front; while :; do :; done' >/dev/null 2>&1 &

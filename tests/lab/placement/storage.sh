@@ -1,6 +1,6 @@
 #!/bin/sh
-# What keeps the foreground waiting for storage is deprioritised there and restored, even after SIGKILL, on a disk of the
-# kernel's own (null_blk) that serves a request at a time, each in ten milliseconds. Runs in the lab's guest, as
+# The process that delays the foreground's storage requests is deprioritised there and restored, even after SIGKILL, on an
+# emulated disk (null_blk) that serves one request at a time, each in ten milliseconds. Runs in the lab's guest, as
 # `placement_storage.sh NAME...`; tests/lab/placement/mod.rs reads the lines "NAME: TEXT".
 set -eu
 
@@ -37,7 +37,7 @@ gives_way() {
 	is_ranked "$bulk" "best-effort: prio 7"
 }
 
-# Something in a group of its own reads as fast as it can.
+# A program in its own group reads as fast as it can.
 begin_foreground() {
 	rm -f /run/front
 	brisk launch -- sh -c 'echo $$ >/sys/fs/cgroup/front/cgroup.procs; echo $$ >/run/front
@@ -55,7 +55,7 @@ have_read() {
 	[ $(($(read_by "$front") + $(read_by "$bulk"))) -ge "$1" ]
 }
 
-# The foreground's part of what is read next, in percent: of 16 MiB, however long they take.
+# The foreground's share of the next 16 MiB of reads, in percent, however long they take.
 share_of_front() {
 	front_before=$(read_by "$front")
 	bulk_before=$(read_by "$bulk")
@@ -68,12 +68,12 @@ share_of_front() {
 begin() {
 	mkdir -p /sys/fs/cgroup/front
 	configure 'storage = true'
-	# Where groups share the disk out, a rank counts within a group.
+	# Where groups share the disk, an I/O priority is relative within a group.
 	echo -io >/sys/fs/cgroup/cgroup.subtree_control
 	echo bfq >$queue/scheduler
-	# It favours a new process by itself; what brisk does is to be seen.
+	# bfq favours a new process itself; only brisk's effect is to be measured.
 	echo 0 >$queue/iosched/low_latency
-	# The process whose turn it is keeps it, however long a busy host delays it between two requests.
+	# The process in service keeps the disk, however long a busy host delays it between two requests.
 	echo 500 >$queue/iosched/slice_idle
 	dd if=/dev/nullb0 of=/dev/null bs=64k iflag=direct 2>/dev/null &
 	bulk=$!
@@ -107,7 +107,7 @@ undo() {
 	ranks_as_before && say undo.restored yes
 	end_front
 
-	# What a person chooses meanwhile stays.
+	# A value that another process sets meanwhile is kept.
 	start_daemon
 	begin_foreground
 	wait_for 60 gives_way
@@ -120,7 +120,7 @@ undo() {
 	say undo.chosen "$(rank_of "$bulk")"
 }
 
-# Without a scheduler that looks at priorities nothing is done; with one that knows classes alone, by those.
+# Without a scheduler that supports I/O priorities nothing is done; with one that supports only classes, the class is set.
 schedulers() {
 	echo none >$queue/scheduler
 	start_daemon
@@ -137,7 +137,7 @@ schedulers() {
 	wait "$daemon"
 }
 
-# A trial lasts three looks of a second: what gives way for three times as long does so after it.
+# A trial lasts three samples of a second: a priority that stays lowered for three times as long was kept by the trial.
 is_kept() {
 	if ! gives_way; then
 		gives_way_since=
@@ -148,7 +148,7 @@ is_kept() {
 	[ $((now - gives_way_since)) -ge 10 ]
 }
 
-# The kernel obeys, and a trial says so; one that the host disturbs is repeated.
+# The scheduler obeys, and a trial confirms it; a trial that the host disturbs is repeated.
 obeyed() {
 	begin_foreground
 	say obeyed.before "$(share_of_front)"

@@ -1,4 +1,4 @@
-//! A series of reboots on a device that really reboots: systemd, and a disk that outlives it.
+//! A series of reboots on a device that really reboots: systemd, and a disk that persists.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::property_area::PropertyArea;
 use super::steps::Report;
 use super::{job, static_brisk};
 
-/// Few boots, and a short limit: each takes seconds.
+/// Few boots, and a short limit: each boot takes seconds.
 const EXPERIMENT: &str = r#"
 name = "mini-reboots"
 title = "Boots of this device"
@@ -35,8 +35,8 @@ metric = "boot"
 arm = "hold"
 "#;
 
-/// What is beside brisk's: a service that cuts the power during a shutdown, before brisk has put on record that it is one, and
-/// one that keeps a boot from completing. What the first one reads stays mounted until it has stopped.
+/// Services in addition to brisk's: one that cuts the power during a shutdown, before brisk has recorded the shutdown, and one
+/// that prevents a boot from completing. The files that the first one reads stay mounted until it has stopped.
 const BESIDE: &str = "[Unit]\nWants=cut.service slow.service\nAfter=slow.service\n";
 const CUT: &str = "[Unit]\nDescription=Cut the power\nDefaultDependencies=no\nAfter=brisk-reboots.service\n\
                    RequiresMountsFor=/var/lib/brisk\nConflicts=shutdown.target\nBefore=shutdown.target\n\
@@ -44,7 +44,7 @@ const CUT: &str = "[Unit]\nDescription=Cut the power\nDefaultDependencies=no\nAf
 const SLOW: &str = "[Unit]\nDescription=What a boot waits for\nDefaultDependencies=no\n\
                     [Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart=/bin/sh /reboots.sh slow\n";
 
-/// What the guest said in all of its boots.
+/// The guest's output in all of its boots.
 fn report(step: &str) -> Option<Report> {
     let mut job: Job = job(static_brisk()?, "systemd-6.1", &["sh", "/reboots.sh", step]);
     let systemd = job.scenario.guest.systemd.as_mut().unwrap();
@@ -55,7 +55,7 @@ fn report(step: &str) -> Option<Report> {
     Some(Report::of(job, "/reboots.sh", include_str!("reboots.sh"), Duration::from_secs(900)))
 }
 
-/// The replicates that are on record: each arm with its boot's length, or why it was refused.
+/// The recorded replicates: each arm with its boot's length, or the reason for its rejection.
 fn replicates(report: &Report, name: &str) -> Vec<(String, Result<f64, String>)> {
     let lines = report.all(name).into_iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let measured = lines.filter(|line| line["arm"].is_string()).map(|line| {
@@ -66,13 +66,13 @@ fn replicates(report: &Report, name: &str) -> Vec<(String, Result<f64, String>)>
     measured.collect()
 }
 
-/// Three boots: one begins, and ends by a power cut; one follows it, and is tried again; one is a replicate, after which
-/// a person ends the series.
+/// Three boots: one begins, and ends by a power cut; one follows it, and is tried again; one is a replicate, after which the
+/// user ends the series.
 // Verifies BOOT-4.
 #[test]
 fn a_series_survives_real_reboots_and_a_power_cut() {
     let Some(report) = report("interrupted") else { return };
-    assert_eq!(report.one("asked.exit"), "2", "nothing happens unasked");
+    assert_eq!(report.one("asked.exit"), "2", "nothing happens without a confirmation");
     assert_eq!(report.one("asked.left"), "");
     let question = report.all("asked.said").join("\n");
     for part in ["reboots this device 4 times", "brisk-reboots.service", "brisk.noreboots", "--here --yes"] {
@@ -91,7 +91,7 @@ fn a_series_survives_real_reboots_and_a_power_cut() {
     assert!(arm == "hold" && (1000.0..30_000.0).contains(boot_ms), "{found:?}");
 }
 
-/// Six boots to the verdict, of which one does not complete; then a series of which no boot does.
+/// Six boots to the verdict, of which one does not complete; then a series in which no boot completes.
 // Verifies BOOT-4.
 #[test]
 #[ignore = "eight boots take two minutes: ./dev test --deep"]
@@ -110,7 +110,7 @@ fn a_series_ends_with_its_verdict_or_when_boots_never_complete() {
     assert_eq!(reason, "it had not completed 60 s after the kernel's start");
 }
 
-/// An arm that changes both, and one that this device does not offer.
+/// An arm that changes both, and one that this device does not support.
 const PRELOADS: &str = r#"
 [[arm]]
 name = "both"
@@ -134,8 +134,8 @@ metric = "preload"
 arm = "both"
 "#;
 
-/// Six boots: one begins, of one the zygote says that it did something else, four are replicates. Neither Android's init nor its
-/// zygote nor Magisk runs here: a script does what they would, sets properties in their place, and reboots when it is asked to.
+/// Six boots: one begins, in one the zygote reports that it did something else, four are replicates. Neither Android's init nor
+/// its zygote nor Magisk runs here: a script sets properties in their place, and reboots on request.
 // Verifies BOOT-4.
 #[test]
 #[ignore = "six boots take a minute and a half: ./dev test --deep"]
@@ -164,11 +164,8 @@ fn on_android_a_series_compares_the_zygotes_reports() {
     let told = report.all("told");
     let count = |mode: &str| told.iter().filter(|&&told| told == mode).count();
     assert_eq!((told[0], count("ahead"), count("off")), ("plan", 3, 2), "{told:?}");
-    assert!(
-        report.all("given_back").iter().all(|&now| now == "plan"),
-        "restored as soon as a boot is there: {report:?}"
-    );
-    assert_eq!((report.one("stopped.exit"), report.one("stopped.left")), ("0", ""), "it has ended by itself");
+    assert!(report.all("given_back").iter().all(|&now| now == "plan"), "restored early in each boot: {report:?}");
+    assert_eq!((report.one("stopped.exit"), report.one("stopped.left")), ("0", ""), "it has ended automatically");
     let found = replicates(&report, "replicate");
     let boots = |arm: &str| found.iter().filter(|(name, boot_ms)| name == arm && boot_ms.is_ok()).count();
     assert_eq!((found.len(), boots("stock"), boots("both")), (4, 2, 2), "{found:?}");

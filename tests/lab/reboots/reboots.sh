@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a series of reboots does on a device that reboots. Runs in the lab's guest as a service of systemd, again in each boot, as
-# `reboots.sh NAME`, and as the services beside it; tests/lab/reboots/mod.rs reads the lines "NAME: TEXT" and judges.
+# A series of reboots on a device that reboots. Runs in the lab's guest as a service of systemd, again in each boot, as
+# `reboots.sh NAME`, and as the services beside it; tests/lab/reboots/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 # shellcheck source=tests/lab/steps/steps.sh
@@ -13,14 +13,14 @@ if [ "$1" = android ]; then
 	results=/data/adb/brisk/reboots
 fi
 
-# count NAME: which time this is, over all boots.
+# count NAME: how often it was called so far, over all boots.
 count() {
 	mkdir -p $kept
 	echo >>"$kept/$1"
 	wc -l <"$kept/$1"
 }
 
-# What a series puts on a device beside its results.
+# The files that a series adds to a device, apart from its results.
 left() {
 	find /etc/systemd/system -name '*brisk-reboots*' -o -type d -name 'sysinit.target.d' 2>/dev/null || true
 	find /data/adb -name '*brisk-reboots*' 2>/dev/null || true
@@ -31,7 +31,7 @@ is_over() {
 	! [ -e $results/series.json ]
 }
 
-# What is whole is kept beside its report, and no series goes on with it.
+# Complete results are kept beside their report, and no series resumes them.
 has_proof() {
 	[ -n "$(find $results -path '*/samples/*' -name replicates.jsonl)" ]
 }
@@ -41,7 +41,7 @@ wait_for_reboot() {
 	while :; do sleep 1; done
 }
 
-# replicates NAME: all that was measured, and why something was not.
+# replicates NAME: all measurements, and the reasons for missing ones.
 replicates() {
 	find $results -name replicates.jsonl -exec cat {} + | while read -r line; do say "$1" "$line"; done
 }
@@ -123,7 +123,7 @@ whole() {
 	esac
 }
 
-# What Magisk runs in a folder of scripts.
+# Runs the scripts in a folder, as Magisk does.
 run_scripts() {
 	mkdir -p "$1"
 	for script in "$1"/*; do
@@ -131,7 +131,7 @@ run_scripts() {
 	done
 }
 
-# What the zygote does is what it says; once it says that it had to do something else.
+# The zygote reports what it did; once it reports that it had to do something else.
 zygote() {
 	told=$(cat /data/property/persist.brisk.preload)
 	say told "$told"
@@ -148,7 +148,7 @@ zygote() {
 	esac
 }
 
-# As its owner has it.
+# True when the property has the user's value.
 is_given_back() {
 	[ "$(cat /data/property/persist.brisk.preload)" = plan ]
 }
@@ -194,7 +194,7 @@ android() {
 
 case $1 in
 cut)
-	# As if the power had gone while the next state was written.
+	# Simulates a power cut while the next state is written.
 	if [ -e $kept/cuts ] && [ "$(count cut)" -eq 1 ]; then
 		printf '{"armed":{"repl' >$results/series.new
 		sync

@@ -1,5 +1,5 @@
 #!/bin/sh
-# setprop NAME VALUE: as Android's init does it, in place, and what is persistent is there in the next boot.
+# setprop NAME VALUE: sets it in place, as Android's init does; a persistent property exists in the next boot.
 set -eu
 place=$(sed -n "s/^$1 //p" /places)
 [ -n "$place" ]

@@ -1,4 +1,4 @@
-//! A boot's recorder as systemd starts it, and as Android's init does: from the files that are shipped.
+//! A boot recorder as systemd and Android's init start it, from the shipped files.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::property_area::PropertyArea;
 use super::steps::Report;
 use super::{job, static_brisk};
 
-/// What is wanted before everything else, as by [Install] of the units that are shipped.
+/// Started before everything else, as [Install] of the shipped units requests.
 const EARLY: &str = "[Unit]\nWants=brisk-boot-record.service brisk-boot-hold.service\n";
-/// The last thing that a boot waits for.
+/// The last service that the boot waits for.
 const SLOW: &str = "[Unit]\nDescription=What a boot waits for\nDefaultDependencies=no\nAfter=brisk-boot-hold.service\n\
                     [Service]\nType=oneshot\nExecStart=/bin/sh /recording.sh slow\n";
 
@@ -39,7 +39,7 @@ fn started_by_systemd_it_records_until_systemd_has_finished() {
         systemd.files.insert(format!("/etc/systemd/system/{place}"), text.to_owned());
     }
     let report = Report::of(job, "/recording.sh", include_str!("recording.sh"), Duration::from_secs(600));
-    assert_eq!(report.one("slow.governor"), "performance", "held while the boot goes on");
+    assert_eq!(report.one("slow.governor"), "performance", "held during the boot");
     let governor = report.one("unit.governor");
     assert!(!governor.is_empty() && governor != "performance", "{governor:?}");
     let boot = recording(&report, "unit.archive");
@@ -58,7 +58,7 @@ fn command_of(service: &str) -> &'static str {
     found.unwrap_or_else(|| panic!("brisk.rc has no {service}"))
 }
 
-/// Android's init itself does not run here: its file of properties does the same, written in its format and changed in place.
+/// Android's init does not run here: a file of properties in its format is changed in place instead.
 // Verifies BOOT-1.
 #[test]
 fn started_by_androids_init_it_records_until_the_property() {

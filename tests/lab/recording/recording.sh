@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a boot's recorder does that systemd starts, or Android's init. Runs in the lab's guest as `recording.sh NAME...`;
-# tests/lab/recording/mod.rs reads the lines "NAME: TEXT" and judges.
+# The boot recorder as systemd and Android's init start it. Runs in the lab's guest as `recording.sh NAME...`;
+# tests/lab/recording/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 # shellcheck source=tests/lab/steps/steps.sh
@@ -8,7 +8,7 @@ set -eu
 
 governor=/sys/devices/system/cpu/cpufreq/policy0/scaling_governor
 
-# since_boot_ms: by the clock of the recorder.
+# since_boot_ms: by the recorder's clock.
 since_boot_ms() {
 	read -r seconds _ </proc/uptime
 	echo "${seconds%.*}${seconds#*.}0"
@@ -36,7 +36,7 @@ let_go() {
 	! holds
 }
 
-# What systemd has started is on record when it has finished.
+# The recording exists when systemd has finished the boot.
 unit() {
 	wait_for 60 test -e /var/log/brisk-boot.tgz
 	wait_for 60 let_go
@@ -45,7 +45,7 @@ unit() {
 	send unit.archive /var/log/brisk-boot.tgz
 }
 
-# samples PID: true when the recorder has begun.
+# samples PID: true when the recorder has taken a sample.
 samples() {
 	for descriptor in "/proc/$1/fd"/*; do
 		if [ "$(readlink "$descriptor")" = /proc/stat ]; then return 0; fi
@@ -53,7 +53,7 @@ samples() {
 	return 1
 }
 
-# What Android's init would start, beside its properties: a file for each SELinux label, and one that is no area.
+# Starts what Android's init would start, with its properties: a file for each SELinux label, and one that is no area.
 property() {
 	mkdir -p /system_ext/bin /data/misc/brisk /dev/__properties__
 	ln -s /init /system_ext/bin/brisk
@@ -69,7 +69,7 @@ property() {
 	sleep 3
 	say property.during "$(cat $governor) $(kill -0 $recorder && kill -0 $holder && echo running)"
 	say property.set_ms "$(since_boot_ms)"
-	# In place, as through the mapping that init has of it.
+	# In place, as through init's mapping of the file.
 	dd if=/after of="$label" bs=128k conv=notrunc 2>/dev/null
 	recorded=0
 	wait $recorder || recorded=$?

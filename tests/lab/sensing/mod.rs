@@ -1,4 +1,4 @@
-//! Threads are seen alike by both sensors of a real kernel, and where one is missing the other one is used and the reason told.
+//! Both sensors of a real kernel report the same threads; where one is missing, the other is used and the reason is reported.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 use super::steps::Report;
 use super::{job_in_turn, static_brisk};
 
-/// What `name` said of the thread `tid`.
+/// The thread `tid` in `snapshot`.
 fn thread<'snapshot>(snapshot: &'snapshot Value, tid: &str) -> &'snapshot Value {
     let threads = snapshot["threads"].as_array().unwrap();
     let tid: u64 = tid.parse().unwrap();
     threads.iter().find(|thread| thread["tid"] == tid).unwrap_or_else(|| panic!("{tid}: {snapshot:#}"))
 }
 
-/// All that are there, awake or asleep.
+/// The number of all threads, awake or asleep.
 fn population(snapshot: &Value) -> u64 {
     snapshot["threads"].as_array().unwrap().len() as u64 + snapshot["asleep"].as_u64().unwrap()
 }
 
-fn sees_alike(scenario: &str) {
+fn sensors_agree(scenario: &str) {
     let Some(binary) = static_brisk() else { return };
     let mut job = job_in_turn(binary, scenario, &["sh", "/sensing.sh"]);
     job.scenario.modules.clear();
@@ -31,7 +31,7 @@ fn sees_alike(scenario: &str) {
     for snapshot in [&tasks, &auto] {
         assert!(reason(snapshot).ends_with("; threads are seen by BPF"), "{report:#?}");
         let [one, other] = [&files, snapshot].map(population);
-        // The napper's naps are processes of their own, of which a sample meets one or none.
+        // The napper's sleeps are separate processes, of which a sample contains one or none.
         assert!(one.abs_diff(other) <= 2, "{one} and {other} threads: {report:#?}");
     }
     let hog = report.one("hog");
@@ -59,12 +59,12 @@ fn sees_alike(scenario: &str) {
 // Verifies PLACE-1.
 #[test]
 fn both_sensors_see_the_same_threads_and_report_what_is_missing() {
-    sees_alike("debian-6.1-parallel");
+    sensors_agree("debian-6.1-parallel");
 }
 
 // Verifies PLACE-1.
 #[test]
 #[ignore = "a newer kernel's packages: ./dev test --deep"]
 fn both_sensors_see_the_same_threads_on_a_newer_kernel() {
-    sees_alike("debian-6.12");
+    sensors_agree("debian-6.12");
 }

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Both sensors of threads on a real kernel: what they see of the same processes, and what is told where the kernel hides its
-# types. Runs in the lab's guest; tests/lab/sensing/mod.rs reads the lines "NAME: TEXT".
+# Both sensors of threads on a real kernel: what they report about the same processes, and where the kernel hides its type
+# information. Runs in the lab's guest; tests/lab/sensing/mod.rs reads the lines "NAME: TEXT".
 set -eu
 
 # shellcheck source=tests/lab/steps/steps.sh
 . /steps.sh
 
-# sample_by SENSOR [COMMAND...]: as that command starts it
+# sample_by SENSOR [COMMAND...]: COMMAND starts brisk.
 sample_by() {
 	mkdir -p /etc/brisk
 	printf '[placement]\nenabled = true\nsensing = "%s"\n' "$1" >/etc/brisk/brisk.toml
@@ -27,7 +27,7 @@ say schedstat "$(sample_by schedstat)"
 say bpf "$(sample_by bpf)"
 say auto "$(sample_by auto)"
 
-# The types are hidden, as where the kernel was built without.
+# The type information is hidden, as on a kernel that was built without it.
 mount -t tmpfs none /sys/kernel/btf
 say hidden.bpf "$(sample_by bpf)"
 say hidden.auto "$(sample_by auto)"

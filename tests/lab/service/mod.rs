@@ -1,4 +1,4 @@
-//! The packaged service under Debian's systemd: a user of its own, and no capability to write what is not granted.
+//! The packaged service under Debian's systemd: it has its own user, and no capability to write files that are not granted.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use brisk::lab::Job;
 use super::steps::Report;
 use super::{job, static_brisk};
 
-/// The units as they are packaged, but for where the guest has the program.
+/// The packaged units, except for the path of the program in the guest.
 pub(super) const UNITS: [(&str, &str); 3] = [
     ("brisk.service", include_str!("../../../packaging/systemd/brisk.service")),
     ("brisk-grant.path", include_str!("../../../packaging/systemd/brisk-grant.path")),
@@ -31,7 +31,7 @@ fn the_service_works_on_granted_tunables_and_root_restores() {
     let Some(report) = report(&["kick", "lease", "left", "memory", "forged"]) else { return };
     // CAP_NET_ADMIN is bit 12, CAP_SYS_NICE bit 23 (linux/capability.h).
     assert_eq!(report.one("kick.rights"), "0000000000801000");
-    assert_eq!(report.one("kick.owner"), "brisk root root", "what a kick writes, and nothing else");
+    assert_eq!(report.one("kick.owner"), "brisk root root", "only what a kick writes");
     assert_eq!(report.one("kick.created_again"), "root", "the kernel has created the tunable again");
     for name in ["kick.first", "kick.second"] {
         let status = report.json(name);
@@ -42,10 +42,10 @@ fn the_service_works_on_granted_tunables_and_root_restores() {
         assert!(decisions.iter().any(is_kick), "{name}: {status}");
     }
     let counted = ["kick.first", "kick.second"].map(|name| report.json(name)["metrics"]["decisions"].as_u64().unwrap());
-    assert!(counted[1] > counted[0], "it is kicked after the switch as well: {counted:?}");
+    assert!(counted[1] > counted[0], "it is kicked after the governor change as well: {counted:?}");
 
     assert_eq!(report.one("lease.restored"), "100000");
-    assert_eq!(report.one("left.stopped"), "100000 root", "what was granted is root's again");
+    assert_eq!(report.one("left.stopped"), "100000 root", "a granted file belongs to root again");
     report.said("left.said", &["sampling_rate holds 100000 again"]);
     assert_eq!(report.one("left.restored"), "100000 root brisk");
 

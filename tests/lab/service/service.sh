@@ -1,6 +1,6 @@
 #!/bin/sh
-# The service as packaged, under systemd, as a user of its own and without CAP_DAC_OVERRIDE. Runs in the lab's guest as a
-# service of systemd; tests/lab/service/mod.rs reads the lines "NAME: TEXT" and judges.
+# The packaged service under systemd, with its own user and without CAP_DAC_OVERRIDE. Runs in the lab's guest as a service of
+# systemd; tests/lab/service/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 cpufreq=/sys/devices/system/cpu/cpufreq
@@ -72,13 +72,13 @@ lease() {
 	systemctl kill --signal=KILL brisk.service
 	wait_for 20 holds "$rate" 100000
 	say lease.restored "$(cat "$rate")"
-	# systemd starts it again, and it has what it had.
+	# systemd starts it again, and it has the same grants.
 	wait_for 20 has_restarted
 	wait_for 20 is_granted "$rate"
 	end_launch
 }
 
-# Root restores with the rights of the service what it has left, once nothing is granted to it any more.
+# When nothing is granted to the service any more, root restores what it has left with the service's rights.
 left() {
 	begin_launch
 	wait_for 20 holds "$rate" 10000
@@ -86,14 +86,14 @@ left() {
 	systemctl stop brisk.service
 	wait "$launch" || true
 	say left.stopped "$(cat "$rate") $(owner "$rate")"
-	# As if both had been killed, and systemd as well.
+	# As if daemon, guardian and systemd had been killed.
 	echo 10000 >"$rate"
 	cat /run/left >/run/brisk/journal
 	say left.said "$(brisk restore)"
 	say left.restored "$(cat "$rate") $(owner "$rate") $(owner /run/brisk/journal)"
 }
 
-# What root has applied is restored after the service has run, and beside it.
+# Settings that root has applied are restored after the service has run, and while it runs.
 memory() {
 	before=$(cat "$watermarks")
 	brisk memory apply --keep >/dev/null
@@ -104,7 +104,7 @@ memory() {
 	say memory.restored "$before $(cat "$watermarks")"
 }
 
-# A service that was taken over: what its user forges is not root's to do.
+# A compromised service: root does not apply what its user forges.
 forged() {
 	umask 077
 	echo kept >/run/victim

@@ -1,4 +1,4 @@
-//! What is in the foreground on a system with logind: the real one, with sessions at two terminals.
+//! The foreground on a system with a real logind, with sessions at two terminals.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{job, static_brisk};
 
 // Verifies DAEMON-2.
 #[test]
-fn the_process_of_the_terminal_is_the_foreground() {
+fn the_session_of_the_active_terminal_is_the_foreground() {
     let Some(binary) = static_brisk() else { return };
     let job = job(binary, "logind-6.1", &["sh", "/session.sh"]);
     let report = Report::of(job, "/session.sh", include_str!("session.sh"), Duration::from_secs(300));

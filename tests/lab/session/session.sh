@@ -1,12 +1,12 @@
 #!/bin/sh
-# What is in the foreground where logind tells of sessions. Runs in the lab's guest as a service of systemd; tests/lab/session/mod.rs reads the
-# lines "NAME: TEXT" and judges.
+# The foreground where logind reports sessions. Runs in the lab's guest as a service of systemd; tests/lab/session/mod.rs reads
+# the lines "NAME: TEXT" and checks them.
 set -eu
 
 # shellcheck source=tests/lab/steps/steps.sh
 . /steps.sh
 
-# session NUMBER: a session at terminal NUMBER: a shell, its child, and the process by which systemd ends it.
+# session NUMBER: a session at terminal NUMBER: a shell, its child, and the process that ends it on systemd's request.
 session() {
 	systemd-run --quiet --unit="session$1" --property=PAMName=session --property=User=root \
 		--property=TTYPath="/dev/tty$1" --property=StandardInput=tty sh -c 'sleep 100000000 & wait'
@@ -15,7 +15,7 @@ session() {
 
 # members TTY: the processes of the session there, ascending.
 members() {
-	# Beside each file is a FIFO, which would make the reader wait.
+	# Beside each file is a FIFO, which would block the reader.
 	file=$(find /run/systemd/sessions -type f -exec grep -l "^TTY=$1\$" {} +)
 	[ -n "$file" ] || return 1
 	scope=$(sed -n 's/^SCOPE=//p' "$file")
@@ -26,7 +26,7 @@ has_members() {
 	[ "$(members "$1" | wc -w)" -eq 3 ]
 }
 
-# The processes that are in the foreground for the daemon.
+# The processes that the daemon treats as foreground.
 front() {
 	brisk placement show --json | tr -d ' \n' | sed -n 's/.*"front":\[\([0-9,]*\)\].*/\1/p' | tr ',' ' '
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# What the scripts about announced launches need beside steps.sh; `Report::of_launches` of tests/lab/steps/mod.rs puts it there.
+# Functions for the scripts about announced launches, in addition to steps.sh; tests/lab/steps/mod.rs installs them.
 
 holds() {
 	[ "$(cat "$1")" = "$2" ]

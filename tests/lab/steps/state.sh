@@ -1,10 +1,10 @@
 # shellcheck shell=sh
-# The whole state of a guest, to compare it with what it was; `Report::of_whole_state` of tests/lab/steps/mod.rs puts it there. The script
-# has a folder `$work`, the frequencies' folder `$cpufreq`, and the processes `$hogs`, `$build` and, where there is one, `$cached`.
+# The whole state of a guest, to compare it with an earlier one; `Report::of_whole_state` of tests/lab/steps/mod.rs installs it.
+# The script provides the folder `$work`, cpufreq's folder `$cpufreq`, and the PIDs `$hogs`, `$build` and optionally `$cached`.
 # shellcheck disable=SC2154,SC2086 # of the script: lists and paths without spaces
 
-# Lists the threads that are compared: all that there are, but for the kernel's workers (PF_WQ_WORKER), which come and go and which the
-# kernel moves, for what ends by itself (a build's children) and for this script.
+# Lists the threads to compare: all except the kernel's workers (PF_WQ_WORKER), which appear, vanish and are moved by the
+# kernel, short-lived processes (a build's children) and this script.
 list_threads() {
 	status_files='' stat_files='' group_files='' adj_files=''
 	for thread in /proc/[0-9]*/task/[0-9]*; do
@@ -24,7 +24,7 @@ list_threads() {
 # shellcheck disable=SC2086 # lists of files
 threads() {
 	grep -H '^Cpus_allowed_list' $status_files
-	# Without the name in brackets the nice value is field 18, the priority in real time 39, the policy 40.
+	# Without the name in brackets the nice value is field 18, the real-time priority 39, the policy 40.
 	sed 's/^\([0-9]*\) (.*) /\1 /' $stat_files | awk '{ print "nice, priority, policy of", $1, $18, $39, $40 }'
 	grep -H . $group_files
 	grep -H . $adj_files
@@ -51,7 +51,7 @@ groups() {
 	done
 }
 
-# But for what is brisk's own by promise: /run/brisk, /run/brisk-boot and what it has learned.
+# Except what brisk keeps by design: /run/brisk, /run/brisk-boot and its learned data.
 files() {
 	find / \( -path /proc -o -path /sys -o -path $work -o -path /run/brisk -o -path /run/brisk-boot -o -path /run/systemd -o -path /var/lib/brisk \) \
 		-prune -o -print

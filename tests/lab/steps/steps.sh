@@ -1,12 +1,12 @@
 # shellcheck shell=sh
-# What every script in a guest needs; tests/lab/steps/mod.rs puts it there and reads what is said.
+# Functions for every script in a guest; tests/lab/steps/mod.rs installs them and reads the output.
 
 # say NAME TEXT
 say() {
 	printf '%s: %s\n' "$1" "$2"
 }
 
-# Says what a person needs to know when something was waited for in vain; a script may have its own.
+# Prints diagnostics when a wait has timed out; a script may define its own.
 in_vain() {
 	:
 }
@@ -16,8 +16,8 @@ uptime_seconds() {
 	echo "${uptime%.*}"
 }
 
-# wait_for SECONDS COMMAND...: often at first; looking takes time from those who are looked at. A command that takes long itself is
-# tried twenty times all the same.
+# wait_for SECONDS COMMAND...: polls often at first, then less, because polling takes CPU time from the tested processes. A slow
+# command is tried at least twenty times.
 wait_for() {
 	until=$(($(uptime_seconds) + $1))
 	shift
@@ -37,7 +37,7 @@ wait_for() {
 	done
 }
 
-# lasting_launches ACTUATOR DEADLINE_MS: a configuration by which launches are announced, and last until they are ended.
+# lasting_launches ACTUATOR DEADLINE_MS: a configuration in which launches are announced, and last until they are ended.
 lasting_launches() {
 	cat <<-END
 		[launch]
@@ -58,7 +58,7 @@ has_nice() {
 	[ "$(nice_of "$1")" = "$2" ]
 }
 
-# The process of brisk's killer; nothing when there is none. A script may have the same word among its arguments.
+# The PID of brisk's killer, or nothing. A script may have the same word among its arguments.
 killer() {
 	grep -la '^/proc/self/exe' /proc/[0-9]*/cmdline 2>/dev/null | while read -r file; do
 		if tr '\0' '\n' 2>/dev/null <"$file" | grep -qx killer; then
@@ -68,12 +68,12 @@ killer() {
 	done
 }
 
-# complaints LOG...: what brisk warned of and what it called an error, a line each. A log that is not there says nothing.
+# complaints LOG...: brisk's warnings and errors, a line each. A missing log counts as empty.
 complaints() {
 	cat "$@" 2>/dev/null | grep -E '^brisk: (warning|error): ' || :
 }
 
-# say_complaints LOG...: how many there are, and each kind once with how often it was said; `Report::complaints` of tests/lab/steps/mod.rs reads them.
+# say_complaints LOG...: their number, and each kind once with its count, for `Report::complaints` of tests/lab/steps/mod.rs.
 say_complaints() {
 	say complaints "$(complaints "$@" | wc -l)"
 	complaints "$@" | sed 's/[0-9]\{1,\}/N/g' | sort | uniq -c | sort -rn | while read -r line; do say complaint "$line"; done

@@ -1,4 +1,4 @@
-//! A guest whose first process is Debian's systemd, and whom systemd-oomd kills there.
+//! A guest whose first process is Debian's systemd, and the processes that systemd-oomd kills there.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{job, results, run, static_brisk};
 
 const SCENARIO: &str = "memory-systemd-6.1";
 
-/// What `steps` of systemd.sh said where systemd-oomd keeps a log.
+/// The output of `steps` of systemd.sh, where systemd-oomd keeps a log.
 fn report(steps: &[&str]) -> Option<Report> {
     let command = [&["sh", "/systemd.sh"], steps].concat();
     let mut job = job(static_brisk()?, SCENARIO, &command);

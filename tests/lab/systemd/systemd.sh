@@ -1,12 +1,12 @@
 #!/bin/sh
-# Whom systemd-oomd kills on a real kernel, and when. Runs in the lab's guest as a service of systemd, as `systemd.sh NAME...`;
-# tests/lab/systemd/mod.rs reads the lines "NAME: TEXT" and judges.
+# The processes that systemd-oomd kills on a real kernel, and when. Runs in the lab's guest as a service of systemd, as
+# `systemd.sh NAME...`; tests/lab/systemd/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 # shellcheck source=tests/lab/steps/steps.sh
 . /steps.sh
 
-# start PROPERTY... -- ARGUMENT...: an application of the workload, in a scope of its own; its process is $started.
+# start PROPERTY... -- ARGUMENT...: an application of the workload, in its own scope; its process is $started.
 start() {
 	properties=
 	while [ "$1" != -- ]; do
@@ -16,7 +16,7 @@ start() {
 	shift
 	rm -f /tmp/screen /tmp/tap
 	mkfifo /tmp/tap
-	# A process holds the other end for as long as the guest lives.
+	# A process keeps the other end open for the lifetime of the guest.
 	sleep 100000 >/tmp/tap &
 	# shellcheck disable=SC2086 # words
 	systemd-run --scope --quiet --collect --slice=app.slice $properties -- \
@@ -25,7 +25,7 @@ start() {
 	wait_for 60 grep -q . /tmp/screen
 }
 
-# killed: those of $applications that are gone.
+# killed: those of $applications that have exited.
 killed() {
 	gone=
 	for pid in $applications; do
@@ -55,7 +55,7 @@ first() {
 	say first.services "$(find /sys/fs/cgroup/system.slice -name '*.service' | sed 's|.*/||' | sort | tr '\n' ' ')"
 }
 
-# A process that gets no more than a little memory, and wants more and more.
+# A process with a low memory limit that allocates more and more.
 pressure() {
 	swap
 	start MemoryHigh=24M -- --number 1 --grow
@@ -65,7 +65,7 @@ pressure() {
 	say pressure.oom "$(oom_kills)"
 }
 
-# Small ones after large ones, until there is hardly any swap left.
+# Small applications after large ones, until swap is almost full.
 full() {
 	applications=
 	for number in 1 1 1 1 1 1; do

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What can go wrong with tunables under a lease, on a real kernel with two CPUs. Runs in the lab's guest, as
-# `faults.sh NAME...`; tests/lab/undo/mod.rs reads the lines "NAME: TEXT" and judges.
+# Faults of tunables under a lease, on a real kernel with two CPUs. Runs in the lab's guest, as `faults.sh NAME...`;
+# tests/lab/undo/mod.rs reads the lines "NAME: TEXT" and checks them.
 set -eu
 
 cpu=/sys/devices/system/cpu
@@ -18,7 +18,7 @@ govern() {
 	done
 }
 
-# configure ACTUATOR: the mechanism acts on announced launches alone, which last until they are ended.
+# configure ACTUATOR: launch acts only on announced launches, which last until they are ended.
 configure() {
 	mkdir -p /etc/brisk
 	cat >/etc/brisk/brisk.toml <<-END
@@ -71,7 +71,7 @@ hotplug() {
 	stop_daemon hotplug
 }
 
-# A person chooses another governor, and removes the module of the one that a launch has a lease of.
+# The user sets another governor, and removes the module of the governor that a launch has a lease on.
 governor() {
 	govern ondemand
 	rate=$cpufreq/ondemand/sampling_rate
@@ -89,11 +89,11 @@ governor() {
 	govern ondemand30
 	rate=$cpufreq/ondemand30/sampling_rate
 	echo 100000 >"$rate"
-	# The tunables that come with a governor are read when it is chosen: have them read again.
+	# A governor's tunables are probed when it is set: have them probed again.
 	kill -HUP "$daemon"
 	wait_for 20 grep -q 'reloaded; launch: sampling-rate' "$log"
 
-	# Even root cannot open what has no write permission in sysfs.
+	# Even root cannot open a sysfs file without write permission.
 	chmod 444 "$rate"
 	begin_launch
 	wait_for 20 grep -q 'Permission denied' "$log"
@@ -102,7 +102,7 @@ governor() {
 	end_launch
 	chmod 644 "$rate"
 
-	# The driver goes, and every policy with it.
+	# The driver is removed, and every policy with it.
 	begin_launch
 	wait_for 20 holds "$rate" 10000
 	rmmod virtual_cpufreq
@@ -114,12 +114,12 @@ governor() {
 	stop_daemon governor
 }
 
-# is_clamped PID MINIMUM: what the scheduler is told to assume of it.
+# is_clamped PID MINIMUM: the utilisation that the scheduler assumes for it at least.
 is_clamped() {
 	grep -q "^uclamp.min *: *$2\$" "/proc/$1/sched"
 }
 
-# A launched process is clamped for as long as its launch lasts and there is a daemon.
+# A launched process is clamped for as long as its launch lasts and the daemon runs.
 clamp() {
 	govern schedutil
 	configure uclamp
@@ -137,7 +137,7 @@ clamp() {
 	done
 }
 
-# Our modules go while they are in use.
+# Our modules are removed while they are in use.
 unload() {
 	govern ondemand30
 	sleep 1
@@ -146,7 +146,7 @@ unload() {
 	say unload.done yes
 }
 
-# An experiment asks for what the kernel refuses: EINVAL and EACCES.
+# An experiment sets values that the kernel refuses: EINVAL and EACCES.
 experiment() {
 	govern ondemand
 	rate=$cpufreq/ondemand/sampling_rate

@@ -1,4 +1,4 @@
-//! Law: every write can be undone, on a real kernel with real governors, hotplug and modules.
+//! Every write can be undone, on a real kernel with real governors, hotplug and modules.
 
 use std::io::Write;
 use std::time::Duration;
@@ -8,15 +8,14 @@ use serde_json::Value;
 use super::steps::Report;
 use super::{job, job_in_turn, results, run, static_brisk};
 
-/// How often `./dev test` kills; `./dev soak` and `./dev test --deep` say 1000.
+/// The number of kills in `./dev test`; `./dev soak` and `./dev test --deep` set 1000.
 const KILLS: u32 = 40;
-/// A governor that takes the others' tunables with it when it goes, its tunables, and a frequency limit.
+/// A governor whose replacement removes the tunables of the others, its tunables, and a frequency limit.
 const LEASED: &str = "policy0/scaling_governor=performance,userspace,schedutil ondemand/sampling_rate=20000,50000 \
                       ondemand/io_is_busy=1 policy0/scaling_min_freq=500000,800000";
 
-/// Kills a daemon with leases, its guardian or both in a guest, as often as `$BRISK_SOAK_KILLS` says. At least one kill of
-/// `found_each` must leave something for `brisk restore`.
-/// After a guardian's death the daemon has another one within `unguarded_us`.
+/// Kills a daemon with leases, its guardian or both in a guest, `$BRISK_SOAK_KILLS` times. At least one kill of `found_each`
+/// must leave something for `brisk restore`. After a guardian's death the daemon has a new one within `unguarded_us`.
 fn soak(scenario: &str, found_each: u32, unguarded_us: u64) {
     let Some(binary) = static_brisk() else { return };
     let kills = std::env::var("BRISK_SOAK_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
@@ -30,7 +29,7 @@ fn soak(scenario: &str, found_each: u32, unguarded_us: u64) {
     job.timeout += Duration::from_secs(u64::from(kills) * 10);
     let (outcome, lines) = run(&job);
     let printed = results(&lines).join("\n");
-    // Past the capture of a test's output: the count is for the person who runs the tests.
+    // Bypass the capture of test output: the count is for the user who runs the tests.
     let _ = writeln!(std::io::stderr(), "{scenario}: {printed}");
     assert_eq!(outcome.unwrap().status, 0, "{lines:#?}");
     let tally: Value = serde_json::from_str(&printed).unwrap();
@@ -45,8 +44,8 @@ fn any_kill_on_a_real_kernel_leaves_nothing_changed() {
     soak("debian-6.1", 20, 20_000);
 }
 
-/// Daemon, guardian and killer at the same time: a daemon whose guardian is killed has often started another, which
-/// restores, before it is killed itself.
+/// Daemon, guardian and the killing process run at the same time: a daemon whose guardian is killed has often started another,
+/// which restores, before it is killed itself.
 // Verifies UNDO-4.
 #[test]
 #[ignore = "1000 kills take a quarter of an hour: ./dev soak, ./dev test --deep"]
@@ -55,7 +54,7 @@ fn any_kill_on_two_cpus_leaves_nothing_changed() {
     soak("debian-6.1-parallel", 100, 500_000);
 }
 
-/// What a guest of `scenario` said of `steps` of faults.sh; `None` where no machine can be emulated.
+/// The output of `steps` of faults.sh in a guest of `scenario`; `None` where no machine can be emulated.
 fn report(scenario: &str, steps: &[&str]) -> Option<Report> {
     let job = job_in_turn(static_brisk()?, scenario, &[&["sh", "/faults.sh"], steps].concat());
     Some(Report::of_launches(job, "/faults.sh", include_str!("faults.sh"), Duration::from_secs(600)))
@@ -79,14 +78,14 @@ fn an_experiment_is_refused(report: &Report) {
     for (error, parts) in report.all("experiment.error").into_iter().zip(expected) {
         assert!(parts.iter().all(|part| error.contains(part)), "{parts:?}: {error}");
     }
-    assert_eq!(report.all("experiment.left"), ["ondemand 100000 200000 "; 2], "everything is as it was");
+    assert_eq!(report.all("experiment.left"), ["ondemand 100000 200000 "; 2], "everything is restored");
 }
 
 fn a_cpu_goes_and_comes(report: &Report) {
     assert!(report.one("hotplug.read").contains("resource busy"), "{}", report.one("hotplug.read"));
     let offline = report.json("hotplug.offline");
-    assert_eq!(offline["mechanisms"][0]["state"], "active", "the other CPU's launches are helped: {offline}");
-    assert_eq!(offline["leases"].as_array().unwrap().len(), 2, "the offline CPU's limit is not forgotten: {offline}");
+    assert_eq!(offline["mechanisms"][0]["state"], "active", "launches are boosted on the other CPU: {offline}");
+    assert_eq!(offline["leases"].as_array().unwrap().len(), 2, "the offline CPU's limit is still leased: {offline}");
     assert_eq!(report.json("hotplug.after")["leases"], Value::Array(Vec::new()));
     report.said(
         "hotplug.log",
@@ -99,7 +98,7 @@ fn a_cpu_goes_and_comes(report: &Report) {
 fn governors_and_drivers_go(report: &Report) {
     let gone = report.json("governor.gone");
     assert_eq!(gone["leases"], Value::Array(Vec::new()), "{gone}");
-    // When the daemon probes between the switches of the two policies, it asks for a tunable that goes in that moment.
+    // If the daemon probes between the changes of the two policies, it reads a tunable that is being removed.
     let failures = gone["metrics"]["failures"].as_u64().unwrap();
     assert!(failures <= 1, "{gone}");
     assert_eq!(report.one("governor.kept"), "performance", "displaced by another writer");

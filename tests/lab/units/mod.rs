@@ -1,4 +1,4 @@
-//! Units of systemd that compete as one: the background's weighs less, told to its manager, and is restored after any death.
+//! Competing systemd units: brisk lowers the background unit's weight through its manager, and restores it after any death.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ const USER_MANAGER: &str = "[Unit]\nDefaultDependencies=no\n[Service]\nSlice=use
 /// The rights that the packaged service has with its drop-in.
 const RIGHTS: &str = include_str!("../../../packaging/systemd/placement.conf");
 
-/// A unit that computes; with a weight of its own it turns the controller on for its neighbours, and else it leaves that alone.
+/// A CPU-bound unit; with an explicit weight it enables the controller for its siblings, otherwise it does not.
 fn busy(slice: &str, weight: &str) -> String {
     format!(
         "[Unit]\nDefaultDependencies=no\n[Service]\nSlice={slice}\n{weight}\nExecStart=/bin/sh -c 'while :; do :; done'\n"
     )
 }
 
-/// What units.sh said of the units of `manager`, which are `units`: their names, slices and weights.
+/// The output of units.sh for `units` of `manager`: their names, slices and weights.
 fn report(manager: &str, units: &[(&str, &str, &str)]) -> Option<Report> {
     let mut job = job(static_brisk()?, "systemd-6.1", &["sh", "/units.sh", manager]);
     let systemd = job.scenario.guest.systemd.as_mut().unwrap();
@@ -34,7 +34,7 @@ fn report(manager: &str, units: &[(&str, &str, &str)]) -> Option<Report> {
     }
     systemd.files.insert("/etc/systemd/system/user@0.service".to_owned(), USER_MANAGER.to_owned());
     systemd.files.insert("/etc/systemd/user/default.target".to_owned(), "[Unit]\nDefaultDependencies=no\n".to_owned());
-    // The script's own shell looks often, and would have its slice spared.
+    // The script's own shell runs often, so its slice would not be deprioritised.
     let apart = "[Service]\nCPUWeight=100\nSlice=lab.slice\n".to_owned();
     systemd.files.insert("/etc/systemd/system/brisk-job.service.d/apart.conf".to_owned(), apart);
     let job = job.with_file("/placement_steps.sh", include_str!("../placement/steps.sh"));
@@ -56,12 +56,12 @@ fn check(report: &Report, parts: &[(&str, &str)]) {
     assert_eq!(report.one("service"), "root 0000000000801002", "with placement's rights: {report:#?}");
     assert_eq!(report.one("service.freed"), "yes", "{report:#?}");
     assert_eq!(report.one("ended"), "[not set]", "{report:#?}");
-    assert_eq!((report.one("exit"), report.one("chosen")), ("0", "33"), "a person's value stays: {report:#?}");
+    assert_eq!((report.one("exit"), report.one("chosen")), ("0", "33"), "displaced by another writer: {report:#?}");
 }
 
 // Verifies PLACE-8, UNDO-1.
 #[test]
-fn a_hog_of_another_unit_leaves_the_cpu_to_the_foreground() {
+fn a_hog_of_another_unit_is_deprioritised_and_restored() {
     let units = [("hog", "system.slice", ""), ("near", "system.slice", "CPUWeight=100"), ("far", "user.slice", "")];
     let Some(report) = report("system", &units) else { return };
     check(&report, &[("far", "system.slice"), ("near", "hog.service")]);
@@ -69,7 +69,7 @@ fn a_hog_of_another_unit_leaves_the_cpu_to_the_foreground() {
 
 // Verifies PLACE-8, UNDO-1.
 #[test]
-fn a_users_manager_is_told_what_its_units_weigh() {
+fn the_weights_of_a_users_units_are_set_by_its_manager() {
     let Some(report) = report("user", &[("hog", "app.slice", ""), ("near", "app.slice", "CPUWeight=100")]) else {
         return;
     };

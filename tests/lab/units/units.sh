@@ -1,8 +1,8 @@
 #!/bin/sh
-# Units of systemd on one CPU: a hog's no longer takes half of it from the foreground's, and what every unit weighs is as before,
-# for its manager too, after the foreground's end, after any death, and after the unit's own end. Runs in the lab's guest as a
-# service of systemd, as `units.sh system`, and for the units of a user's manager as `units.sh user`; tests/lab/units/mod.rs reads
-# the lines "NAME: TEXT".
+# Systemd units on one CPU: a background hog no longer takes half of it from the foreground, and every unit's weight is
+# restored, also in its manager, after the foreground's end, after any death, and after the unit's own end. Runs in the lab's
+# guest as a service of systemd, as `units.sh system`, and for the units of a user's manager as `units.sh user`;
+# tests/lab/units/mod.rs reads the lines "NAME: TEXT".
 set -eu
 
 # shellcheck source=tests/lab/steps/steps.sh
@@ -29,7 +29,7 @@ in_vain() {
 	tail -n 20 "$log" >&2
 }
 
-# What the kernel and the manager say that the units weigh.
+# The units' weights in the kernel and in the manager.
 weights() {
 	for group in "$slice" "$slice/hog.service" "$slice/near.service"; do
 		echo "${group##*/} $(cat "$top/$group/cpu.weight" 2>/dev/null || echo gone)"
@@ -54,7 +54,7 @@ used_us() {
 	sed -n 's/^usage_usec //p' "$top/$1/cpu.stat"
 }
 
-# share GROUP: what it gets in two seconds of the CPU time of itself and the hog's, in percent.
+# share GROUP: its share, in percent, of the CPU time of itself and the hog in two seconds.
 share() {
 	own=$(used_us "$1")
 	other=$(used_us "$slice/hog.service")
@@ -72,7 +72,7 @@ foreground() {
 	brisk foreground "$(main_pid "$1")" >/dev/null
 }
 
-# How a foreground in another slice and one in the hog's own are kept from it; the group that weighs less is another.
+# A foreground in another slice and one in the hog's own slice; a different group is deprioritised in each case.
 part() {
 	name=$1
 	front=$2
@@ -119,7 +119,7 @@ is_user_manager_there() {
 	systemctl --user is-system-running 2>/dev/null | grep -q '^running$\|^degraded$'
 }
 
-# A trial that outlasts the steps is not what is tested here.
+# The trial is longer than the steps, because trials are not tested here.
 configure 'rule = "weight"' 'sampling_ms = 50' 'idle_sampling_ms = 100'
 if [ "$1" = user ]; then
 	systemctl start user@0.service
@@ -133,7 +133,7 @@ if [ "$1" = system ]; then
 fi
 part near "$slice/near.service" "$slice/hog.service"
 
-# A unit that ends while it weighs less weighs what it did when it starts again.
+# A unit that ends while it is deprioritised has its original weight when it starts again.
 start_daemon
 foreground near.service
 wait_for 60 is_lowered "$slice/hog.service"
@@ -144,7 +144,7 @@ manage start hog.service
 wait_for 60 weighs "$slice/hog.service" 100
 say ended "$(manage show --property=CPUWeight --value hog.service)"
 
-# The packaged service, with no more rights than its drop-in gives.
+# The packaged service, with only the rights of its drop-in.
 kill "$daemon"
 wait "$daemon"
 wait_for 60 is_as_before
@@ -158,7 +158,7 @@ wait_for 60 is_as_before
 say service.freed yes
 start_daemon
 
-# Where a person sets it meanwhile, it stays.
+# A value that another process sets meanwhile is kept.
 foreground near.service
 wait_for 60 is_lowered "$slice/hog.service"
 manage set-property --runtime hog.service CPUWeight=33

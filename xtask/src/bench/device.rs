@@ -1,4 +1,4 @@
-//! The device that a benchmark's daemon drives, and that daemon.
+//! The device and the daemon of a benchmark.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail, ensure};
 use brisk::daemon::status::metrics::Histogram;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The files of the tree besides /proc, which is the machine's own.
+/// The files of the tree except /proc, which is the machine's own.
 const TREE: [(&str, &str); 8] = [
     ("sys/devices/system/cpu/online", "0\n"),
     ("sys/devices/system/cpu/present", "0\n"),
@@ -22,14 +22,14 @@ const TREE: [(&str, &str); 8] = [
     ("sys/devices/system/cpu/cpufreq/ondemand/io_is_busy", "0\n"),
 ];
 
-/// The files that the daemon reads and writes, and a folder on a tmpfs that is gone with this value.
+/// The files that the daemon reads and writes, and a folder on a tmpfs that is removed with this value.
 pub(super) struct Tree {
     root: PathBuf,
     folder: PathBuf,
 }
 
 impl Tree {
-    /// A device tree of its own.
+    /// A separate device tree.
     pub(super) fn make() -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("brisk-bench-").tempdir_in("/dev/shm")?.keep();
         let tree = Self { root: folder.clone(), folder };
@@ -60,7 +60,7 @@ impl Drop for Tree {
     }
 }
 
-/// A running daemon; ended, with everything restored, when it is dropped.
+/// A running daemon; dropping this ends it, with everything restored.
 pub(super) struct Daemon {
     pub(super) child: Child,
     brisk: PathBuf,

@@ -18,13 +18,13 @@ use super::Extent;
 use super::device::{Daemon, Tree};
 use super::program::launch;
 
-/// Launches whose latency is measured, with pauses, as a person's have: the daemon sleeps in between. In blocks, each
-/// followed by one with a receiver that does nothing, so that both see the same host.
+/// Launches whose latency is measured, with pauses as between a user's: the daemon sleeps in between. In blocks, each followed
+/// by one with a receiver that does nothing, so that both run under the same host load.
 pub(super) const LAUNCHES: u32 = 100;
-/// Launches before those: the first ones after the daemon's start find its code not yet mapped, and are told apart.
+/// Launches before those: the first ones after the daemon's start run code that is not mapped yet, and are counted separately.
 const FIRST_LAUNCHES: u32 = 3;
 const LAUNCH_SPACING: Duration = Duration::from_millis(20);
-/// Every launch counts, however many there are and however little it gains; otherwise the defaults.
+/// The daemon acts on every launch, whatever their rate and gain; otherwise the defaults.
 const EVERY_LAUNCH: &str = "[launch]\nforce = true\nmaximum_launches_per_minute = 60000\nburst_launches = 1000\n\
                             [launch.end]\ndeadline_ms = 10\n";
 
@@ -83,15 +83,15 @@ fn add(sum: &mut Histogram, part: &Histogram) {
     sum.maximum_us = sum.maximum_us.max(part.maximum_us);
 }
 
-/// What was counted after `earlier`.
+/// The difference to `earlier`.
 fn without(mut histogram: Histogram, earlier: &Histogram) -> Histogram {
     histogram.counts.iter_mut().zip(&earlier.counts).for_each(|(all, earlier)| *all -= earlier);
     histogram.sum_us -= earlier.sum_us;
     histogram
 }
 
-/// Receives process events as the daemon does, and does nothing about them, until standard input ends; then prints how
-/// long each took to arrive.
+/// Receives process events as the daemon does, without acting on them, until standard input ends; then prints the delays of
+/// their arrival.
 pub fn run_receiver() -> anyhow::Result<()> {
     let mut events = ProcessEvents::open()?;
     process_filter::attach(&events, Wanted { fork: true, ..Wanted::default() })?;

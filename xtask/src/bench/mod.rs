@@ -1,4 +1,4 @@
-//! The daemon's numbers: how soon it acts, what it costs when nothing happens, and what it adds to a fork storm.
+//! Benchmarks of the daemon: how soon it acts, its cost when nothing happens, and its cost in a fork storm.
 //!
 //! The daemon under test is the release binary with real process events, of this machine's kernel and of the lab's in
 //! deterministic mode. Here it writes into a device tree on a tmpfs, so nothing of the machine is changed; in the lab it
@@ -25,18 +25,18 @@ use program::{SHORTEST, shortest_program};
 use resident::{IDLE, idle, locked};
 use storm::{Storm, storm};
 
-/// How much is measured: blocks of launches, and pairs of storms of so many forks, about a second each.
+/// The extent of a measurement: blocks of launches, and pairs of storms of this many forks, about a second each.
 struct Extent {
     blocks: u32,
     pairs: usize,
     forks: u32,
 }
 const HERE: Extent = Extent { blocks: 10, pairs: 41, forks: 1_000 };
-/// Repeats are all but equal there.
+/// Repetitions are nearly equal there.
 const IN_LAB: Extent = Extent { blocks: 2, pairs: 3, forks: 1_000 };
 type Row = (&'static str, String, &'static str);
 
-/// Measures `brisk` and prints one table; with `lab_alone`, only what the load of this machine cannot change.
+/// Measures `brisk` and prints one table; with `lab_alone`, only what does not depend on this machine's load.
 // Verifies COST-3.
 pub fn run(brisk: &Path, lab_alone: bool) -> anyhow::Result<()> {
     let size_kib = fs::metadata(brisk).with_context(|| format!("cannot read {}", brisk.display()))?.len() / 1024;
@@ -90,7 +90,7 @@ fn add_rows(latency: &Latency, storm: &Storm, rows: &mut Vec<Row>) {
     ]);
 }
 
-/// What is measured in the lab too.
+/// What is measured in the lab.
 #[derive(Serialize, Deserialize)]
 struct LabPart {
     latency: Latency,
@@ -98,7 +98,7 @@ struct LabPart {
     locked_kib: u64,
 }
 
-/// The guest's part: one JSON line.
+/// Runs the guest's part and prints it as one JSON line.
 pub fn run_in_guest(brisk: &Path) -> anyhow::Result<()> {
     let tree = Tree::of_the_guest()?;
     let locked_kib = locked(brisk, &tree)?;
@@ -107,8 +107,8 @@ pub fn run_in_guest(brisk: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In a guest whose time is counted in instructions, at its full speed: the frequencies that its governor may choose are
-/// all about the highest.
+/// In a guest whose time is counted in instructions, at full speed: all frequencies that its governor may choose are close to
+/// the highest.
 // Verifies COST-1.
 fn measure_in_lab(brisk: &Path) -> anyhow::Result<LabPart> {
     let mut scenario = Scenario::load("debian-6.1")?;

@@ -1,20 +1,20 @@
-//! The program that is launched: it ends at once.
+//! The program that is launched: it exits at once.
 
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-/// What is launched.
+/// The path of the launched program.
 pub(super) const SHORTEST: &str = "/bin/true";
 
-/// A fork and an exec of what ends at once.
+/// Forks, and executes a program that exits at once.
 pub(super) fn launch() -> anyhow::Result<()> {
     Command::new(SHORTEST).stdout(Stdio::null()).status().with_context(|| format!("cannot run {SHORTEST}"))?;
     Ok(())
 }
 
-/// A static program of one segment whose only act is exit(0), for the guest, which has no /bin/true: the ELF header, one
-/// program header, and `xor edi, edi; mov eax, 60; syscall` (elf(5)).
+/// A static program of one segment that only calls exit(0), for the guest, which has no /bin/true: the ELF header, one program
+/// header, and `xor edi, edi; mov eax, 60; syscall` (elf(5)).
 pub(super) fn shortest_program() -> Vec<u8> {
     const ADDRESS: u64 = 0x40_0000;
     const HEADERS_BYTES: u64 = 64 + 56;

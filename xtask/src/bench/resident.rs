@@ -1,4 +1,4 @@
-//! What the daemon takes when nothing happens: CPU time, and memory.
+//! CPU time and memory of the daemon when nothing happens.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 
 use super::device::{Daemon, Tree};
 
-/// The killer with everything on, and one who may go.
+/// The killer with everything on, and a process that it may kill.
 const KILLS_ONE: &str = "[launch]\nenabled = false\n[memory.killer]\nenabled = true\nprefetch = true\nlowest_adj = 1000\n\
                          reserve_kib = 67108864\npageout.target_kib = 67108864\nwriteback.daily_kib = 8192\n";
 pub(super) const IDLE: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ pub(super) struct Idle {
     pub(super) guardian_kib: u64,
 }
 
-/// With a filter that nothing fits: the machine around may do what it likes, the daemon sees no launch.
+/// Only an announced launch is a trigger: the daemon counts no activity of the machine as a launch.
 // Verifies COST-2.
 pub(super) fn idle(brisk: &Path, tree: &Tree) -> anyhow::Result<Idle> {
     let daemon = Daemon::start(brisk, tree, "[launch]\ntriggers = [\"announced\"]\n")?;
@@ -42,7 +42,7 @@ fn resident_kib(pid: &str) -> anyhow::Result<u64> {
     Ok(line.split_ascii_whitespace().next().context("an empty VmRSS")?.parse()?)
 }
 
-/// What the daemon and its children have locked in memory, after the killer has ended a process: what is resident of all
+/// The memory that the daemon and its children have locked, after the killer has ended a process: the resident part of all
 /// locked mappings, each page as often as it is mapped.
 // Verifies COST-3.
 pub(super) fn locked(brisk: &Path, tree: &Tree) -> anyhow::Result<u64> {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_resident_of_locked_mappings_is_locked() {
+    fn resident_parts_of_locked_mappings_are_summed() {
         let mapping = |kib, flags| {
             format!("7f00-7f10 rw-p 0 0:0 0\nSize: 99 kB\nRss: {kib} kB\nLocked: 1 kB\nVmFlags: {flags}\n")
         };

@@ -1,4 +1,4 @@
-//! What the daemon adds to a storm of forks.
+//! The daemon's cost in a storm of forks.
 
 use std::path::Path;
 use std::time::Instant;
@@ -20,9 +20,9 @@ pub(super) struct Storm {
     pub(super) forks_per_second: f64,
 }
 
-/// Pairs of storms, with the daemon and without, the order alternated, at the limits of rate that are the default. What is
-/// timed comes after the beginning of a storm, by which the frequency has risen and the rate is used up: launches are
-/// muted then but for one every half second.
+/// Pairs of storms, with the daemon and without, in alternating order, at the default rate limits. Timing begins after
+/// `STORM_BEGINNING` forks, when the frequency has risen and the rate limit is used up: launches are then muted but for one
+/// every half second.
 // Verifies COST-1.
 pub(super) fn storm(brisk: &Path, tree: &Tree, &Extent { pairs, forks, .. }: &Extent) -> anyhow::Result<Storm> {
     let timed = || -> anyhow::Result<f64> {
@@ -36,7 +36,7 @@ pub(super) fn storm(brisk: &Path, tree: &Tree, &Extent { pairs, forks, .. }: &Ex
         let daemon = Daemon::start(brisk, tree, "[launch]\nforce = true\n")?;
         let seconds = timed()?;
         let status = daemon.status()?;
-        ensure!(status["metrics"]["launches"].as_u64() > Some(0), "the daemon noticed nothing of the storm");
+        ensure!(status["metrics"]["launches"].as_u64() > Some(0), "the daemon counted no launch");
         Ok(seconds)
     };
     let mut added_percent = Vec::new();
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_of_a_median_holds_it() {
+    fn the_interval_contains_the_median() {
         let sorted: Vec<f64> = (0..31).map(f64::from).collect();
         assert_eq!(median_with_interval(&sorted), [10.0, 15.0, 21.0]);
         assert_eq!(median_with_interval(&[7.0]), [7.0, 7.0, 7.0]);

@@ -1,4 +1,4 @@
-//! What the full form of an experiment measured, as docs/evidence keeps it: medians, intervals and counts, no samples.
+//! The results of an experiment's full form, as docs/evidence keeps them: medians, intervals and counts, no samples.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use anyhow::{Context as _, ensure};
 use brisk::report::proof::{DeviceDescription, Timekeeping, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// Raised when a field changes its meaning or goes.
+/// Incremented when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 1;
 
-/// Below the repository.
+/// Relative to the repository.
 pub const FOLDER: &str = "docs/evidence";
 
 /// One file of docs/evidence.
@@ -22,21 +22,21 @@ pub struct Measured {
     /// Its name, which is that of the file.
     pub experiment: String,
     pub title: String,
-    /// When it was begun, in RFC 3339.
+    /// When it began, in RFC 3339.
     pub started: String,
-    /// Of which commit the program and the experiment were.
+    /// The commit of the program and the experiment.
     pub commit: String,
     pub brisk: String,
     pub device: DeviceDescription,
     pub mode: Timekeeping,
     pub seed: u64,
-    /// What repeats it.
+    /// The command that repeats it.
     pub command: String,
     pub series: Vec<Series>,
     pub claims: Vec<Claim>,
 }
 
-/// An arm at one point of the workload, in one metric. What cannot be had is null.
+/// An arm at one point of the workload, in one metric. Unavailable figures are null.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
@@ -71,7 +71,7 @@ pub struct Claim {
 }
 
 impl Measured {
-    /// What was found of the claim `id`, at all of its points; none where the experiment has no such claim.
+    /// The result of the claim `id`, at all of its points; `None` where the experiment has no such claim.
     pub fn verdict(&self, id: &str) -> Option<String> {
         let claims: Vec<&Claim> = self.claims.iter().filter(|claim| claim.id == id).collect();
         let found = match claims[..] {
@@ -108,7 +108,7 @@ pub fn read_all(repository: &Path) -> anyhow::Result<BTreeMap<String, Measured>>
         let measured: Measured =
             serde_json::from_str(&fs::read_to_string(&path).with_context(place)?).with_context(place)?;
         ensure!(measured.schema == SCHEMA, "{}: schema {}, not {SCHEMA}", place(), measured.schema);
-        ensure!(path.file_stem().is_some_and(|stem| stem == &*measured.experiment), "{}: another's name", place());
+        ensure!(path.file_stem().is_some_and(|stem| stem == &*measured.experiment), "{}: wrong file name", place());
         all.insert(measured.experiment.clone(), measured);
     }
     Ok(all)

@@ -1,5 +1,5 @@
 //! Keeps the evidence: `tests/evidence.toml`, the day and commit at which each deep test last passed and each experiment was
-//! last run; docs/evidence, what experiments measured; and docs/traceability.md, which is made of the sources and these.
+//! last run; docs/evidence, what experiments measured; and docs/traceability.md, which is generated from the sources and these.
 
 mod measured;
 mod traceability;
@@ -18,16 +18,16 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const RECORD: &str = "tests/evidence.toml";
 const TRACEABILITY: &str = "docs/traceability.md";
 
-/// What to enter; docs/traceability.md is written in any case.
+/// The runs to record; docs/traceability.md is written in any case.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// What `cargo test` printed
+    /// The output of `cargo test`
     #[arg(long, value_name = "FILE")]
     tests: Option<PathBuf>,
     /// The proof.json of `brisk prove`: full runs are kept in docs/evidence
     #[arg(long, value_name = "FILE")]
     proof: Option<PathBuf>,
-    /// What was run, where it is not the commit that is checked out
+    /// The commit that was run, where it is not the one that is checked out
     #[arg(long)]
     commit: Option<String>,
     /// No advisory of the database of DAY is open against a dependency
@@ -35,7 +35,7 @@ pub struct Arguments {
     advisories: Option<String>,
 }
 
-/// Enters runs, and writes what follows from them.
+/// Records runs, and writes the documents that depend on them.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let repository = Path::new(REPOSITORY);
     let day = output("date", &["+%F"])?;
@@ -81,7 +81,7 @@ fn keep(folder: &Path, measured: &Measured) -> anyhow::Result<()> {
 /// What is kept of a full run.
 fn measured(proof: &Proof, experiment: &ExperimentResult, commit: &str) -> anyhow::Result<Measured> {
     if let Some(failure) = &experiment.failure {
-        bail!("{} came to no end: {}", experiment.name, failure.reason);
+        bail!("{} did not finish: {}", experiment.name, failure.reason);
     }
     Ok(Measured {
         schema: measured::SCHEMA,
@@ -129,7 +129,7 @@ fn claim(claim: &ClaimResult) -> measured::Claim {
     }
 }
 
-/// Six digits tell more than any experiment can; none where a figure cannot be had.
+/// Six digits are more than any experiment resolves; `None` where a figure is not available.
 fn figure(figure: f64) -> Option<f64> {
     Some(figure).filter(|figure| figure.is_finite()).and_then(|figure| format!("{figure:.5e}").parse().ok())
 }
@@ -173,7 +173,7 @@ fn with_experiment(record: &str, name: &str, quick: bool, when: &str) -> anyhow:
     Ok(edit(record, |key| (key == wanted).then(|| value.clone())))
 }
 
-/// `record` with the value that `value_of` gives for a key in place of the present one.
+/// `record` with each value replaced by that of `value_of`, where it gives one for the key.
 fn edit(record: &str, value_of: impl Fn(&str) -> Option<String>) -> String {
     let edited = |line: &str| {
         let key = line.strip_prefix('"').and_then(|rest| Some(rest.split_once("\" = ")?.0));

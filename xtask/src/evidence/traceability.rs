@@ -1,5 +1,5 @@
-//! Which tests and which claims verify which promise of SPECIFICATION.md, as the sources say it: a test in a comment
-//! above its attributes (`// Verifies UNDO-3.`), a claim by its key `promise`. docs/traceability.md is made of that.
+//! Which tests and claims verify which promise of SPECIFICATION.md, as the sources state: a test in a comment above its
+//! attributes (`// Verifies UNDO-3.`), a claim by its key `promise`. docs/traceability.md is generated from that.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,11 +13,11 @@ use serde::Deserialize;
 
 use super::measured::{self, Measured};
 
-/// Where tests are, and what `./dev bench` measures.
+/// The folders of tests, and of what `./dev bench` measures.
 const SOURCES: [&str; 5] = ["crates", "src", "tests", "xtask/src", "android/preload"];
-/// Folders below them without any.
+/// Folders below them without tests.
 const SKIPPED: [&str; 4] = ["bootchart", "fixtures", "golden", "target"];
-/// Its functions fill rows of the table that `./dev bench` prints beside what is wanted.
+/// Its functions fill rows of the table that `./dev bench` prints beside the required values.
 const BENCH: &str = "xtask/src/";
 const OPENING: &str = "// Verifies ";
 
@@ -70,7 +70,7 @@ pub struct Check {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Of which day the database was that has no advisory against a dependency of which commit (`cargo deny check advisories`).
+    /// The advisory database's day, and the commit with no advisory against its dependencies (`cargo deny check advisories`).
     pub advisories: String,
     /// By `FILE::TEST`, the day and commit of the last passing run.
     pub deep: BTreeMap<String, String>,
@@ -136,7 +136,7 @@ pub fn checks(repository: &Path) -> anyhow::Result<Vec<Check>> {
 }
 
 fn claims(file: &str, text: &str) -> anyhow::Result<Vec<Check>> {
-    // What others are to be compared with is described by a file of its own.
+    // A workload that experiments share is a file of its own, without claims.
     if !text.contains("[[claim]]") {
         return Ok(Vec::new());
     }
@@ -184,7 +184,7 @@ pub fn checks_of_source(file: &str, text: &str) -> anyhow::Result<Vec<Check>> {
     Ok(checks)
 }
 
-/// The name of the function that `line` begins: `fn NAME(`, `void NAME(`; or of a row from which a macro makes a test:
+/// The name of the function that `line` declares: `fn NAME(`, `void NAME(`; or of a row from which a macro makes a test:
 /// `NAME: "`.
 fn name_of(line: &str) -> Option<&str> {
     let is_name =
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_comment_of_a_test_is_refused_with_its_line() {
+    fn misplaced_comments_are_refused_with_their_line() {
         for (lines, expected) in [
             (["// Verifies UNDO-3", "#[test]", "fn b() {"], "does not end with a dot"),
             (["// Verifies Undo.", "#[test]", "fn b() {"], "no promise's number"),

@@ -1,20 +1,20 @@
-//! What could be won in a phase, who it is about, and what to do.
+//! What could be gained in a phase, which processes are responsible, and what to do.
 
 use super::measures::DiagnosisMeasure;
 use super::sources::{self, Sources};
 use super::{Finding, Limit, Opportunity, Part, Phase};
 use crate::model::Boot;
 
-/// Below this share of the highest frequency a working CPU counts as slow.
+/// A busy CPU below this share of its highest frequency counts as slow.
 const FULL_SPEED: f32 = 0.97;
-/// The CPUs that bounds are given for.
+/// The CPU counts for which bounds are given.
 const BOUNDS: [u32; 3] = [2, 4, 8];
-/// From this share of the CPU time on a process, or the kernel, is what a phase is about.
+/// A process, or the kernel, with at least this share of the CPU time is the main part of a phase.
 const MAIN_SHARE: f32 = 0.5;
-/// From this share on it is said that CPU time is in no process.
+/// From this share on, the advice mentions CPU time that no sampled process took.
 const NOTABLE_SHARE: f32 = 0.2;
 
-/// All that could be won in `phase`.
+/// All findings of `phase`.
 pub fn of_phase(
     boot: &Boot,
     index: usize,
@@ -46,7 +46,7 @@ pub fn of_phase(
     won.into_iter().flatten().map(finding).collect()
 }
 
-/// The opportunity, milliseconds, bounds, processes and advice.
+/// The opportunity, the gain in milliseconds, bounds, processes and advice.
 type Won = (Opportunity, f32, Vec<(u32, u32)>, Vec<Part>, String);
 
 fn percent(share: f32) -> String {
@@ -68,7 +68,7 @@ fn list(boot: &Boot, who: &[Part]) -> String {
     who.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What no process took, where that is worth a word.
+/// The share of the CPU time that no sampled process took, where it is notable.
 fn besides(boot: &Boot, sources: &Sources) -> String {
     match sources.in_no_process() {
         share if boot.has_processes() && share >= NOTABLE_SHARE => {
@@ -89,14 +89,14 @@ fn is_kernels(boot: &Boot, sources: &Sources) -> bool {
 /// How many CPUs are idle, in words.
 fn idle_cpus(cpus: usize, phase: &Phase) -> String {
     match (cpus as f32 - phase.busy_cpus).round().max(0.0) as usize {
-        0 => "the others have time left".to_owned(),
+        0 => "the others are partly idle".to_owned(),
         1 if cpus == 2 => "the other is idle".to_owned(),
         1 => "1 is idle".to_owned(),
         idle => format!("{} are idle", idle.min(cpus - 1)),
     }
 }
 
-/// Amdahl's bounds: what the phase's work would take if all of it could be done by so many CPUs at the same time.
+/// Amdahl's bounds: the gain if all of the phase's work could run on that many CPUs at the same time.
 fn parallel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
     let cpus = boot.cpu_count();
     let length_ms = phase.span.length_ms() as f32;
@@ -116,7 +116,7 @@ fn parallel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
         ),
         (None, []) => format!("the work is on {on} while {idle}: do it in parallel, or do less of it"),
         (None, who) => format!(
-            "no process has most of the work, which is on {on} while {idle} ({}): let them run side by side, or do less",
+            "no process has most of the work, which is on {on} while {idle} ({}): run them in parallel, or do less",
             list(boot, who)
         ),
     };
@@ -125,7 +125,7 @@ fn parallel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
     (Opportunity::Parallel, gain_ms, bounds.collect(), sources.who.clone(), advice + &besides(boot, sources))
 }
 
-/// Where every CPU works, what a process does not do is won.
+/// Where every CPU is busy, at most the share of the process that took most can be gained.
 fn less_work(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
     let share = sources.who.first().and_then(|part| part.share).unwrap_or(0.0);
     let every = if boot.cpu_count() == 1 { "the CPU works all the time" } else { "every CPU works all the time" };
@@ -160,8 +160,8 @@ fn kernel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
     (Opportunity::Kernel, phase.span.length_ms() as f32 * sources.kernel(), Vec::new(), threads, advice)
 }
 
-/// What the phase would still take at least if nothing waited: the work of its busiest CPU or process, and all of it on all
-/// CPUs.
+/// The shortest possible length of the phase without waiting: the work of its busiest CPU or single-threaded process, or all
+/// work spread over all CPUs, whichever is longest.
 fn least_work_ms(boot: &Boot, sources: &Sources) -> f32 {
     sources.busiest_cpu_ms.max(sources.serial_ms).max(sources.total_ms / boot.cpu_count() as f32)
 }
@@ -179,7 +179,7 @@ fn partly(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
         (None, who) => format!(" Several processes work ({}):", list(boot, who)),
     };
     let advice = format!(
-        "no CPU works all the time and no disk is waited for.{who} find what is waited for in between: a lock, a device, \
+        "no CPU is busy all the time and the disk is not the limit.{who} find what they wait for: a lock, a device, \
          another process"
     );
     let gain_ms = (phase.span.length_ms() as f32 - least_work_ms(boot, sources)).max(0.0);
@@ -199,7 +199,7 @@ fn waiting(boot: &Boot, phase: &Phase, measures: &[DiagnosisMeasure]) -> Won {
     (Opportunity::Waiting, gain_ms, Vec::new(), next.into_iter().collect(), advice)
 }
 
-/// What the highest frequency would win while CPUs worked.
+/// The gain of running at the highest frequency while CPUs are busy.
 fn frequency(phase: &Phase, measures: &[DiagnosisMeasure], sources: &Sources) -> Option<Won> {
     let speed = phase.speed.filter(|speed| *speed < FULL_SPEED)?;
     if matches!(phase.limit, Limit::Disk | Limit::Waiting | Limit::Idle) {
@@ -213,16 +213,16 @@ fn frequency(phase: &Phase, measures: &[DiagnosisMeasure], sources: &Sources) ->
         })
         .sum();
     let advice = format!(
-        "the CPUs work at {} of their highest frequency: boot under the performance governor and restore at the end",
+        "the CPUs run at {} of their highest frequency: boot under the performance governor and restore at the end",
         percent(speed)
     );
     Some((Opportunity::Frequency, gain_ms, Vec::new(), sources.who.clone(), advice))
 }
 
-/// What memory that is there in time would win: while every task waits for it, nothing else is done.
+/// The gain without memory stalls: while every task waits for memory, no other work is done.
 fn memory(phase: &Phase) -> Option<Won> {
     let gain_ms = phase.span.length_ms() as f32 * phase.memory_stall?;
     let advice =
-        "every task waits for memory: start less at the same time, or keep more in it (`brisk memory plan`)".to_owned();
+        "every task waits for memory: start fewer processes at once, or fit more in (`brisk memory plan`)".to_owned();
     Some((Opportunity::Memory, gain_ms, Vec::new(), Vec::new(), advice))
 }

@@ -1,53 +1,53 @@
-//! The samples as phases are told by them: CPUs, disks, pressure and processes, brought to the intervals of the CPUs' samples.
+//! The samples that phases are derived from: CPUs, disks, pressure and processes, aligned to the intervals of the CPU samples.
 
 use std::iter::Peekable;
 use std::slice::Iter;
 
 use crate::model::{Boot, CpuSample, Kind, OFFLINE, PressureSample, Span};
 
-/// One sample, or the average of several. Shares of CPU time are numbers of CPUs.
+/// One sample, or the average of several. CPU time is given as a number of CPUs.
 #[derive(Debug, Clone, Copy)]
 pub struct DiagnosisMeasure {
     /// When.
     pub span: Span,
-    /// CPUs that worked.
+    /// Busy CPUs.
     pub busy: f32,
-    /// CPUs that worked for the kernel.
+    /// CPUs busy in the kernel.
     pub system: f32,
-    /// CPUs that were idle with a task waiting for a disk.
+    /// CPUs that were idle while a task waited for a disk.
     pub waiting: f32,
-    /// The squares of what each CPU worked, summed: see [`DiagnosisMeasure::density`].
+    /// The sum of the squares of each CPU's busy share: see [`DiagnosisMeasure::density`].
     pub squares: f32,
-    /// CPUs that worked, those left out that hardly did.
+    /// Busy CPUs, without those below `NOTABLE_SHARE`.
     pub notable: f32,
-    /// The share of one CPU that the busiest process of one thread took, on whichever CPUs it ran.
+    /// The share of one CPU that the busiest single-threaded process took, on any CPUs.
     pub serial: f32,
-    /// What all processes of one thread took that took half a CPU or more.
+    /// The sum over all single-threaded processes that took half a CPU or more.
     pub serials: f32,
-    /// The share that the busiest disk worked.
+    /// The busy share of the busiest disk.
     pub disk: Option<f32>,
-    /// The frequency of working CPUs as a share of the highest.
+    /// The frequency of busy CPUs as a share of the highest.
     pub speed: Option<f32>,
-    /// The share in which every task waited for I/O.
+    /// The share of the time in which every task waited for I/O.
     pub io_stall: Option<f32>,
     /// The same for memory.
     pub memory_stall: Option<f32>,
 }
 
 impl DiagnosisMeasure {
-    /// How busy a CPU is while work is done on it: 1 where one or several CPUs work all the time, and the others not at
-    /// all; a quarter where each of four works for a quarter of the time.
+    /// How busy a CPU is, weighted by its work: 1 where one or more CPUs are busy all the time and the others are idle; a
+    /// quarter where each of four is busy for a quarter of the time.
     pub fn density(&self) -> f32 {
         self.squares / self.busy.max(0.01)
     }
 }
 
-/// A CPU that worked less did hardly work.
+/// A CPU with a lower busy share counts as idle.
 const NOTABLE_SHARE: f32 = 0.25;
-/// CPUs are compared over at least so long: the kernel counts their time in ticks of up to 10 ms.
+/// CPUs are compared over at least this time: the kernel accounts CPU time in ticks of up to 10 ms.
 const LEAST_BIN_MS: u32 = 100;
 
-/// One for each sample of the CPUs.
+/// One measure for each CPU sample.
 pub fn measures(boot: &Boot) -> Vec<DiagnosisMeasure> {
     let cpus = boot.cpu_count() as f32;
     let mut disks: Vec<_> = boot.disks.iter().map(|disk| disk.samples.iter().peekable()).collect();
@@ -85,7 +85,7 @@ pub fn measures(boot: &Boot) -> Vec<DiagnosisMeasure> {
     measures
 }
 
-/// Sets how the work was spread over CPUs. Where the recording has totals only, it counts as spread evenly.
+/// Sets how the work was spread over the CPUs. With a recording of totals only, an even spread is assumed.
 fn compare_cpus(boot: &Boot, measures: &mut [DiagnosisMeasure]) {
     if boot.cores.iter().all(|core| core.busy.is_empty()) {
         return;
@@ -108,7 +108,7 @@ fn compare_cpus(boot: &Boot, measures: &mut [DiagnosisMeasure]) {
         let busy_ms: f32 = measures[start..end].iter().map(|m| m.busy * m.span.length_ms() as f32).sum();
         let together = busy_ms / length_ms.max(1.0);
         for measure in &mut measures[start..end] {
-            // Of samples that are compared together, each did its part.
+            // Samples that are compared together share the result in proportion to their work.
             let part = if together > 0.0 { measure.busy / together } else { 0.0 };
             (measure.squares, measure.notable) = (squares * part, notable * part);
         }
@@ -116,10 +116,9 @@ fn compare_cpus(boot: &Boot, measures: &mut [DiagnosisMeasure]) {
     }
 }
 
-/// For each sample of the CPUs the largest share of one CPU that a process of one thread took, and what all of them took.
-/// Such a process may have run on several CPUs one after the other, which their own figures do not tell from several
-/// threads at the same time. Where CPUs are not known one by one, a process that does not say how many threads it has
-/// counts as well.
+/// For each CPU sample, the largest share of one CPU that a single-threaded process took, and the sum over all such processes.
+/// Such a process may have run on several CPUs one after the other, which per-CPU figures do not distinguish from several
+/// threads at the same time. Without per-CPU figures, a process of unknown thread count is included as well.
 fn serial(boot: &Boot) -> (Vec<f32>, Vec<f32>) {
     const LEAST_PERMILLE: u16 = 500;
     let has_cores = boot.cores.iter().any(|core| !core.busy.is_empty());
@@ -148,13 +147,13 @@ fn serial(boot: &Boot) -> (Vec<f32>, Vec<f32>) {
     (most, sum)
 }
 
-/// The share in which every task waited at `middle_ms`, which grows from call to call.
+/// The share of the time in which every task waited, at `middle_ms`, which must grow from call to call.
 fn stall_at(samples: &mut Peekable<Iter<'_, PressureSample>>, middle_ms: u32) -> Option<f32> {
     while samples.next_if(|sample| sample.span.end_ms <= middle_ms).is_some() {}
     samples.peek().filter(|sample| sample.span.start_ms <= middle_ms).map(|sample| sample.full)
 }
 
-/// The mean speed of the CPUs at a sample, each by how much it worked.
+/// The mean speed of the CPUs in a sample, weighted by how busy each was.
 fn speed(boot: &Boot, index: usize, time_ms: u32) -> Option<f32> {
     let (mut sum, mut weight) = (0.0, 0.0);
     for core in &boot.cores {
@@ -169,11 +168,11 @@ fn speed(boot: &Boot, index: usize, time_ms: u32) -> Option<f32> {
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// The average over all of `measures`, each by its length.
+/// The average of `measures`, weighted by length.
 pub fn average(measures: &[DiagnosisMeasure]) -> DiagnosisMeasure {
     let length: f32 = measures.iter().map(|m| m.span.length_ms() as f32).sum();
     let mean = |value: &dyn Fn(&DiagnosisMeasure) -> f32| {
-        // A sum of nothing is a negative nought.
+        // The sum of an empty iterator of floats is -0.0.
         measures.iter().map(|m| value(m) * m.span.length_ms() as f32).sum::<f32>() / length.max(1.0) + 0.0
     };
     let known = |value: &dyn Fn(&DiagnosisMeasure) -> Option<f32>, weight: &dyn Fn(&DiagnosisMeasure) -> f32| {

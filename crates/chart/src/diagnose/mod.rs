@@ -1,8 +1,8 @@
-//! What a boot spent its time on, and what could be won: phases by what limited them, then findings by seconds.
+//! What a boot spent its time on, and what could be gained: phases by their limit, then findings by their gain.
 //!
-//! Each gain is an upper bound, named as such: what would be won if all the work of a phase could be done in parallel
-//! (Amdahl), every read were already there, nothing had to wait, a process did nothing, every CPU ran at its highest
-//! frequency. How often a verdict is right is measured on boots whose causes are known (`diagnose/verdicts.rs`).
+//! Each gain is an upper bound and is reported as one: the time saved if all work of a phase could run in parallel (Amdahl),
+//! all data were read in advance, nothing had to wait, a process did nothing, or every CPU ran at its highest frequency. The
+//! share of right verdicts is measured on boots with known causes (`diagnose/verdicts.rs`).
 
 mod findings;
 mod measures;
@@ -17,28 +17,28 @@ use super::model::{Boot, Span};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// One CPU worked while others were idle.
+    /// One CPU was busy while others were idle.
     OneCpu,
-    /// Several CPUs worked, not all.
+    /// Several CPUs were busy, but not all.
     SeveralCpus,
-    /// Every CPU worked.
+    /// Every CPU was busy.
     EveryCpu,
-    /// A disk was waited for.
+    /// Tasks waited for a disk.
     Disk,
-    /// CPUs worked, none of them all the time, and no disk was waited for: work and waiting alternate.
+    /// No CPU was busy all the time, and the disk was not the limit: work and waiting alternate.
     PartlyBusy,
-    /// Neither CPU nor disk worked: a device, a timer, the network.
+    /// Neither CPU nor disk was busy: the boot waited for a device, a timer or the network.
     Waiting,
-    /// The work was done.
+    /// The boot's work was finished.
     Idle,
 }
 
 impl Limit {
-    /// Every one, in the order of legends.
+    /// All limits, in the order of legends.
     pub const ALL: [Self; 7] =
         [Self::OneCpu, Self::SeveralCpus, Self::EveryCpu, Self::Disk, Self::PartlyBusy, Self::Waiting, Self::Idle];
 
-    /// As people read it.
+    /// Its name in reports.
     pub fn words(self) -> &'static str {
         match self {
             Self::OneCpu => "one CPU",
@@ -51,7 +51,7 @@ impl Limit {
         }
     }
 
-    /// The class of its colour in charts.
+    /// The CSS class of its colour in charts.
     pub fn class(self) -> &'static str {
         match self {
             Self::OneCpu => "one-cpu",
@@ -65,33 +65,33 @@ impl Limit {
     }
 }
 
-/// A stretch of the boot with one limit.
+/// A part of the boot with one limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
     /// What limited it.
     pub limit: Limit,
     /// When.
     pub span: Span,
-    /// How many CPUs worked, on average.
+    /// Busy CPUs, on average.
     pub busy_cpus: f32,
-    /// How many CPUs were idle with a task waiting for a disk, on average.
+    /// CPUs that were idle while a task waited for a disk, on average.
     pub waiting_cpus: f32,
-    /// The share of the time that the busiest disk worked, when known.
+    /// The busy share of the busiest disk, when known.
     pub disk_busy: Option<f32>,
-    /// The frequency of working CPUs as a share of the highest, when known.
+    /// The frequency of busy CPUs as a share of the highest, when known.
     pub speed: Option<f32>,
     /// The share of the time in which every task waited for I/O, when known.
     pub io_stall: Option<f32>,
     /// The same for memory.
     pub memory_stall: Option<f32>,
-    /// The share of the CPU time that the kernel's threads took, when processes are known.
+    /// The share of the CPU time that kernel threads took, when processes are known.
     pub kernel_threads: Option<f32>,
     /// The share of the CPU time that no sampled process took: interrupts, the kernel's initialisation, processes that
     /// began and ended between two samples.
     pub in_no_process: Option<f32>,
 }
 
-/// What could be won.
+/// A kind of gain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Opportunity {
@@ -99,9 +99,9 @@ pub enum Opportunity {
     Parallel,
     /// Do less, or do it later: every CPU works.
     Work,
-    /// Have the kernel do less.
+    /// Reduce the kernel's work.
     Kernel,
-    /// Have the data before it is needed.
+    /// Read the data before it is needed.
     Disk,
     /// Do not wait.
     Waiting,
@@ -111,40 +111,40 @@ pub enum Opportunity {
     Memory,
 }
 
-/// What one process has to do with a finding.
+/// One process in a finding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Part {
-    /// Which, as an index into the boot's processes.
+    /// Its index in the boot's processes.
     pub process: usize,
     /// Milliseconds of CPU time, or of waiting for a disk.
     pub ms: u32,
-    /// Its share of the span's CPU time, or of the span where it waits; `None` where it only comes next.
+    /// Its share of the span's CPU time, or of the span if it waits; `None` for a process that only runs after the wait.
     pub share: Option<f32>,
 }
 
 /// One way to a shorter boot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// Which.
+    /// The kind of gain.
     pub opportunity: Opportunity,
-    /// The phase's place in [`Diagnosis::phases`].
+    /// The phase's index in [`Diagnosis::phases`].
     pub phase: usize,
     /// When.
     pub span: Span,
-    /// At most this much can be won on this device.
+    /// Upper bound of the gain on this device.
     pub gain_ms: u32,
     /// For parallel work: the same with 2, 4 and 8 CPUs.
     pub bounds: Vec<(u32, u32)>,
-    /// Which processes it is about, the first above all.
+    /// The responsible processes, the main one first.
     pub who: Vec<Part>,
     /// What to do.
     pub advice: String,
 }
 
-/// All that can be said about one boot.
+/// The phases and findings of one boot.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Diagnosis {
-    /// One after the other, from the first sample to the last; what follows `done_ms` is [`Limit::Idle`].
+    /// In order of time, from the first sample to the last; what follows `done_ms` is [`Limit::Idle`].
     pub phases: Vec<Phase>,
     /// The largest gain first.
     pub findings: Vec<Finding>,
@@ -152,10 +152,10 @@ pub struct Diagnosis {
     pub done_ms: u32,
 }
 
-/// A smaller gain is not worth a line.
+/// Findings with a smaller gain are dropped.
 const LEAST_GAIN_MS: u32 = 50;
 
-/// Judges `boot`. Without samples of the CPUs there is nothing to say.
+/// Diagnoses `boot`. Without CPU samples there are no phases and no findings.
 pub fn diagnose(boot: &Boot) -> Diagnosis {
     let measures = measures::measures(boot);
     let (mut phases, done_ms) = phases::phases(boot, &measures);

@@ -1,4 +1,4 @@
-//! From samples to phases: each sample's limit by what is around it, runs of one limit, and where the work ended.
+//! From samples to phases: the limit of each sample from its surroundings, runs of one limit, and the end of the work.
 
 use std::ops::Range;
 
@@ -6,38 +6,38 @@ use super::measures::{DiagnosisMeasure, average};
 use super::{Limit, Phase};
 use crate::model::{Boot, Span};
 
-/// A phase shorter than so many samples, within these bounds, and than this share of the boot, belongs to its neighbours:
-/// the finer the samples, the shorter a phase can be told.
+/// A phase shorter than this number of samples, within these bounds, or than this fraction of the boot is merged into a
+/// neighbour: with finer samples, shorter phases can be distinguished.
 const LEAST_PHASE_SAMPLES: u32 = 3;
 const LEAST_PHASE_MS: std::ops::RangeInclusive<u32> = 250..=600;
 const LEAST_PHASE_SHARE: u32 = 50;
-/// Samples are judged together with so many of the ones before or behind, and these within such a time: a single one is
-/// often half of something, and the kernel counts CPU time in ticks of up to 10 ms.
+/// Each sample is judged together with this number of samples before or after it, within these times: a single sample often
+/// covers half of an event, and the kernel accounts CPU time in ticks of up to 10 ms.
 const SMOOTHING_SAMPLES: u32 = 2;
 const SMOOTHING_MS: std::ops::RangeInclusive<u32> = 160..=500;
-/// CPUs work all the time where work is at least so dense ([`DiagnosisMeasure::density`]); the second where a disk is waited for as
-/// well, the third where there is one CPU.
+/// The least density ([`DiagnosisMeasure::density`]) of CPUs that are busy all the time; the second applies while tasks wait
+/// for a disk, the third to a device with one CPU.
 const DENSE: f32 = 0.66;
 const DENSE_BESIDE_READS: f32 = 0.8;
 const DENSE_ALONE: f32 = 0.8;
-/// One CPU works where there is at least so much work on CPUs that do more than a little, several from the second on.
+/// The least `notable` work, in CPUs, for the limits `OneCpu` and `SeveralCpus`.
 const ONE_CPU: f32 = 0.65;
 const SEVERAL_CPUS: f32 = 1.5;
-/// So much of one CPU does a process of one thread take that computes all the time.
+/// The least share of one CPU that a single-threaded process takes when it computes all the time.
 const ONE_SERIAL: f32 = 0.8;
-/// Every CPU works where less than this share of one, and of all, is left.
+/// Every CPU counts as busy if no more than this part of one CPU, and this share of all, is idle.
 const LEFT_OF_ONE: f32 = 0.5;
 const LEFT_OF_ALL: f32 = 0.15;
-/// Runs whose work differs by less than these, in CPUs and in density, are the same work.
+/// Runs that differ by less than this, in CPUs and in density, are the same work.
 const SAME_CPUS: f32 = 0.35;
 const SAME_DENSITY: f32 = 0.2;
-/// Below so many CPUs at work, and this more for each there is, nothing works: something always wakes up.
+/// A device with fewer busy CPUs than this, plus this much for each CPU, is quiet, because some thread always wakes up.
 const QUIET_CPUS: f32 = 0.28;
 const QUIET_EACH: f32 = 0.02;
-/// After the end of the work, what takes less than this CPU time or waiting in one go is no work.
+/// A burst with less CPU time and disk waiting than this does not move the end of the work.
 const LEAST_WORK_MS: f32 = 150.0;
 
-/// The phases of `boot`, and when its work was done.
+/// The phases of `boot`, and the end of its work.
 pub fn phases(boot: &Boot, measures: &[DiagnosisMeasure]) -> (Vec<Phase>, u32) {
     let cpus = boot.cpu_count() as f32;
     let sample_ms = typical_sample_ms(measures);
@@ -69,8 +69,8 @@ fn typical_sample_ms(measures: &[DiagnosisMeasure]) -> u32 {
     lengths_ms.get(lengths_ms.len() / 2).copied().unwrap_or(0)
 }
 
-/// For each sample the average of it and those within `near_ms` before it, or behind it, whichever differ less: so that
-/// noise is smoothed, and a change stays where it is.
+/// The average of each sample with those within `near_ms` before it, or after it, whichever vary less: this smooths noise and
+/// keeps the position of a change.
 fn smoothed(measures: &[DiagnosisMeasure], near_ms: u32) -> Vec<DiagnosisMeasure> {
     let (mut first, mut last) = (0, 0);
     (0..measures.len())
@@ -85,7 +85,7 @@ fn smoothed(measures: &[DiagnosisMeasure], near_ms: u32) -> Vec<DiagnosisMeasure
             let sides = [&measures[first..=index], &measures[index..last]];
             let [before, behind] = sides.map(|side| (side, average(side)));
             let [before_varies, behind_varies] = [&before, &behind].map(|(side, mean)| variance(side, mean));
-            // At either end there are few on one side, which say little.
+            // At either end of the recording, one side has too few samples to be used.
             let is_short = |side: &[DiagnosisMeasure], other: &[DiagnosisMeasure]| 2 * side.len() < other.len();
             match () {
                 () if is_short(before.0, behind.0) => behind.1,
@@ -107,14 +107,14 @@ fn is_quiet(busy: f32, cpus: f32) -> bool {
 }
 
 fn waits_for_disk(measure: &DiagnosisMeasure) -> bool {
-    // I/O wait is per CPU and forgets a task that moved on; where every task waited for I/O, the kernel knows better.
+    // I/O wait is accounted per CPU and loses a task that has migrated; the pressure of I/O (PSI) does not.
     measure.waiting >= 0.25
         || measure.disk.is_some_and(|busy| busy >= 0.6) && measure.waiting >= 0.05
         || measure.io_stall.is_some_and(|stall| stall >= 0.3)
 }
 
-/// What limited the boot there. Load is judged CPU by CPU: four that work for a quarter of the time are not one that works
-/// all the time. A disk that is waited for comes before CPUs that work a part of the time.
+/// The limit of one sample. Load is judged per CPU: four CPUs that are busy for a quarter of the time are not one that is busy
+/// all the time. Waiting for a disk takes precedence over CPUs that are busy for a part of the time.
 fn limit(measure: &DiagnosisMeasure, cpus: f32) -> Limit {
     let reads = waits_for_disk(measure);
     let dense = match () {
@@ -138,7 +138,7 @@ fn limit(measure: &DiagnosisMeasure, cpus: f32) -> Limit {
     }
 }
 
-/// Runs of the same work that differ in little but their limit become one, and have the limit of the whole.
+/// Merges adjacent runs of the same work that differ in little but their limit; the result has the limit of its average.
 fn judged_whole(mut runs: Vec<Run>, measures: &[DiagnosisMeasure], cpus: f32) -> Vec<Run> {
     let computes = |limit| matches!(limit, Limit::OneCpu | Limit::SeveralCpus | Limit::PartlyBusy | Limit::EveryCpu);
     let mut place = 0;
@@ -164,7 +164,7 @@ fn judged_whole(mut runs: Vec<Run>, measures: &[DiagnosisMeasure], cpus: f32) ->
     joined
 }
 
-/// How many samples there are up to the end of the work, and when that was; nothing where nothing ever worked.
+/// The number of samples up to the end of the work, and its time; `None` if no work was done.
 fn work(measures: &[DiagnosisMeasure], near: &[DiagnosisMeasure], cpus: f32) -> Option<(usize, u32)> {
     let is_work = |measure: &DiagnosisMeasure| !is_quiet(measure.busy, cpus) || waits_for_disk(measure);
     let mut end = near.len();
@@ -179,8 +179,8 @@ fn work(measures: &[DiagnosisMeasure], near: &[DiagnosisMeasure], cpus: f32) -> 
     }
 }
 
-/// The average around a sample reaches into the idleness behind the work, so the samples themselves tell where it ends; of
-/// the last one as much counts as it worked, compared with those before it.
+/// Smoothed samples reach into the idle time after the work, so the end is taken from the samples themselves. The last sample
+/// counts in proportion to its load, compared with the samples before it.
 fn exact_end(
     measures: &[DiagnosisMeasure],
     first: usize,
@@ -191,7 +191,7 @@ fn exact_end(
     let load = |measure: &DiagnosisMeasure| measure.busy + measure.waiting;
     let level_at = |end: usize| average(&measures[end.saturating_sub(BEFORE).max(first).min(end - 1)..end]);
     let last = measures[first..=last].iter().rposition(is_work).map_or(last, |place| first + place);
-    // A sample of which a small part worked looks idle.
+    // The work may end early in the next sample, which then seems idle.
     let level = load(&level_at(last + 1));
     let partly = measures.get(last + 1).filter(|next| load(next) >= 0.1 * level.max(1.0));
     let last = if partly.is_some() { last + 1 } else { last };
@@ -218,7 +218,7 @@ fn runs(measures: &[DiagnosisMeasure], limits: &[Limit]) -> Vec<(Run, u32)> {
     runs
 }
 
-/// Gives runs that are shorter than `least_ms` to the longer neighbour, the shortest first.
+/// Merges runs that are shorter than `least_ms` into the longer neighbour, the shortest first.
 fn merge(mut runs: Vec<(Run, u32)>, least_ms: u32) -> Vec<Run> {
     while runs.len() > 1 {
         let (index, _) = runs.iter().enumerate().min_by_key(|(_, (_, ms))| *ms).expect("there is more than one");
@@ -232,7 +232,7 @@ fn merge(mut runs: Vec<(Run, u32)>, least_ms: u32) -> Vec<Run> {
         let ((_, into), sum_ms) = &mut runs[place];
         *into = into.start.min(range.start)..into.end.max(range.end);
         *sum_ms += length_ms;
-        // The neighbours may have become one.
+        // The neighbours may now have the same limit.
         for left in (0..runs.len().saturating_sub(1)).rev() {
             if runs[left].0.0 == runs[left + 1].0.0 {
                 let ((_, range), length_ms) = runs.remove(left + 1);

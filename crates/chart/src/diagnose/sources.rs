@@ -1,4 +1,4 @@
-//! Where the CPU time of a phase went: processes, the kernel's threads, and what no sampled process took.
+//! Where the CPU time of a phase went: processes, kernel threads, and what no sampled process took.
 
 use super::measures::DiagnosisMeasure;
 use super::{Part, Phase};
@@ -6,7 +6,7 @@ use crate::model::{Activity, Boot, Kind, Span, State};
 
 /// How many processes a finding names.
 const NAMED: usize = 3;
-/// Who took or waited less is not named.
+/// Processes that took or waited less are not named.
 const LEAST_MS: f32 = 10.0;
 
 /// CPU time of a phase, in milliseconds.
@@ -15,18 +15,18 @@ pub struct Sources {
     pub total_ms: f32,
     /// Of the busiest CPU.
     pub busiest_cpu_ms: f32,
-    /// Of the busiest process of one thread.
+    /// Of the busiest single-threaded process.
     pub serial_ms: f32,
-    /// For the kernel, of user space's calls as well.
+    /// In the kernel, including system calls of processes.
     system_ms: f32,
     kernel_threads_ms: f32,
     in_no_process_ms: f32,
-    /// The processes that took most, the kernel's threads among them.
+    /// The processes that took most, including kernel threads.
     pub who: Vec<Part>,
 }
 
 impl Sources {
-    /// Those of `phase`.
+    /// The sources of `phase`.
     pub fn of(boot: &Boot, phase: &Phase, measures: &[DiagnosisMeasure]) -> Self {
         let first = measures.partition_point(|measure| measure.span.end_ms <= phase.span.start_ms);
         let inside = measures[first..].iter().take_while(|measure| measure.span.start_ms < phase.span.end_ms);
@@ -62,7 +62,7 @@ impl Sources {
         (ms / self.total_ms.max(1.0)).min(1.0)
     }
 
-    /// The share of the kernel's threads.
+    /// The share of kernel threads.
     pub fn kernel_threads(&self) -> f32 {
         self.share(self.kernel_threads_ms)
     }
@@ -72,8 +72,8 @@ impl Sources {
         self.share(self.in_no_process_ms)
     }
 
-    /// The share of the kernel itself: its threads, and what was spent in the kernel outside of any process. What was
-    /// spent in user space outside of any process was spent by processes that ended between two samples.
+    /// The share of the kernel itself: its threads, and system time outside of any sampled process. User time outside of any
+    /// sampled process belongs to processes that ended between two samples.
     pub fn kernel(&self) -> f32 {
         let outside_ms = self.in_no_process_ms.min((self.system_ms - self.kernel_threads_ms).max(0.0));
         self.share(self.kernel_threads_ms + outside_ms)
@@ -97,7 +97,7 @@ fn busiest_cpu_ms(boot: &Boot, span: Span, first: usize) -> f32 {
     boot.cores.iter().map(|core| worked_ms(&core.busy)).fold(0.0, f32::max)
 }
 
-/// The processes that waited longest for a disk in `span`, with the share of it.
+/// The processes that waited longest for a disk in `span`, with their share of it.
 pub fn waiters(boot: &Boot, span: Span) -> Vec<Part> {
     let waited_ms = |activity: &[Activity]| -> f32 {
         let waits = activity.iter().filter(|activity| activity.state == State::DiskWait);
@@ -107,7 +107,7 @@ pub fn waiters(boot: &Boot, span: Span) -> Vec<Part> {
     most(values.collect(), span.length_ms() as f32)
 }
 
-/// The process that works first when a wait has ended at `end_ms`, where one has the larger part of that work.
+/// The process that runs first after a wait that ended at `end_ms`, if its share of the work there is large enough.
 pub fn next_to_work(boot: &Boot, end_ms: u32, measures: &[DiagnosisMeasure]) -> Option<Part> {
     const NEAR_MS: u32 = 500;
     const LEAST_SHARE: f32 = 0.4;

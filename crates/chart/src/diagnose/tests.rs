@@ -2,7 +2,7 @@ use super::*;
 use crate::model::{Core, CpuSample, Disk, DiskSample, Pressure, PressureSample, Process, State};
 use crate::sample;
 
-/// Milliseconds, working CPUs, CPUs that wait for a disk, and the frequency as a share of the highest.
+/// Milliseconds, busy CPUs, CPUs that wait for a disk, and the frequency as a share of the highest.
 type Stretch = (u32, f32, f32, f32);
 
 /// A phase's limit, from and to.
@@ -25,7 +25,7 @@ fn sampled(sample_ms: u32, cpus: u32, stretches: &[Stretch]) -> Boot {
             let span = Span::new(now_ms, now_ms + sample_ms);
             let share = |value: f32| value / cpus as f32;
             boot.cpu.push(CpuSample { span, user: share(busy), system: 0.0, io_wait: share(waiting) });
-            // One CPU after the other is filled.
+            // CPUs are filled one after the other.
             for (core, before) in boot.cores.iter_mut().zip(0u8..) {
                 core.busy.push(((busy - f32::from(before)).clamp(0.0, 1.0) * 100.0) as u8);
                 core.io_wait.push(0);
@@ -50,9 +50,9 @@ fn phases_are_named_by_what_limits_them() {
         (4, &[(4000, 0.1, 0.8, 1.0), (4000, 2.0, 0.2, 1.0)], &[(Disk, 1000, 5000), (SeveralCpus, 5000, 9000)]),
         (2, &[(4000, 0.05, 0.0, 1.0), (4000, 1.0, 0.5, 1.0)], &[(Waiting, 1000, 5000), (OneCpu, 5000, 9000)]),
         (1, &[(4000, 1.0, 0.0, 1.0), (4000, 0.6, 0.0, 1.0)], &[(EveryCpu, 1000, 5000), (PartlyBusy, 5000, 9000)]),
-        // A hiccup belongs to what is around it.
+        // A short pause belongs to the phase around it.
         (4, &[(4000, 1.0, 0.0, 1.0), (200, 0.0, 0.0, 1.0), (4000, 1.0, 0.0, 1.0)], &[(OneCpu, 1000, 9200)]),
-        // What flutters works a part of the time, until it is idle.
+        // An alternating load is partly busy, until it is idle.
         (
             2,
             &[(600, 0.9, 0.0, 1.0), (400, 0.2, 0.0, 1.0), (600, 0.9, 0.0, 1.0), (400, 0.2, 0.0, 1.0)],
@@ -77,7 +77,7 @@ fn phases_are_named_by_what_limits_them() {
 // Verifies CHART-3.
 #[test]
 fn the_finer_the_samples_the_shorter_a_phase_can_be_told() {
-    // A quick boot: what limits it changes within half a second.
+    // A quick boot: its limit changes within half a second.
     let stretches = [(400, 1.0, 0.0, 1.0), (320, 0.0, 0.9, 1.0), (320, 0.1, 0.0, 1.0), (400, 2.0, 0.0, 1.0)];
     let limits = |sample_ms: u32| -> Vec<Limit> {
         diagnose(&sampled(sample_ms, 2, &stretches)).phases.iter().map(|phase| phase.limit).collect()
@@ -152,7 +152,7 @@ fn a_busy_disk_needs_a_waiting_process() {
 
 // Verifies CHART-3.
 #[test]
-fn pressure_tells_what_samples_of_cpus_do_not() {
+fn pressure_shows_what_cpu_samples_do_not() {
     let mut boot = boot(2, &[(4000, 0.1, 0.0, 1.0), (4000, 0.6, 0.0, 1.0)]);
     let pressure = |name: &str, shares: [f32; 2]| Pressure {
         name: name.to_owned(),

@@ -1,23 +1,22 @@
-//! How often a verdict is right, over boots whose causes are known (`generate/causes.rs`).
+//! The share of right verdicts, over boots whose causes are known (`generate/causes.rs`).
 //!
 //! A **verdict is right** when all of this holds for a boot:
-//! - For every chapter, at least 80 % of its time lies in phases of the limit that its cause has: reading is `disk`; a thread
-//!   that computes is `one CPU`, as many as fewer than there are CPUs `several CPUs`, as many as there are CPUs or more
-//!   `every CPU`, in processes as in the kernel; a lock that is passed on, and part-time work, are `partly busy`; a device
-//!   is `waiting`.
-//! - For every chapter there is a finding, over the phase that has most of it, of the kind that its cause has; and the
-//!   process that took most of its CPU time is among those that the finding names, where it took half or more (for the
-//!   kernel's work: the finding says that it is the kernel's).
-//! - The work is said to have ended within two samples, or a quarter of a second, of when it did.
+//! - At least 80 % of each chapter's time lies in phases of the limit that belongs to its cause: reading is `disk`; one
+//!   computing thread is `one CPU`, several but fewer than the CPUs `several CPUs`, as many as the CPUs or more `every CPU`, in
+//!   processes as in the kernel; a lock that is passed on, and part-time work, are `partly busy`; a device is `waiting`.
+//! - Each chapter has a finding, over the phase that has most of it, of the kind that belongs to its cause; and if one process
+//!   took half or more of its CPU time, the finding names that process (for the kernel's work: the finding says that it is the
+//!   kernel's).
+//! - The reported end of the work is within two samples, or a quarter of a second, of the real one.
 //!
-//! An **advice is false** when one of this holds for a finding of at least 50 ms:
+//! **Advice is false** when one of these holds for a finding of at least 50 ms:
 //! - Less than half of its span lies in chapters whose cause it names.
-//! - A process that it names did not take the share of the CPU time that is said, by ten points or more, in its span; or,
-//!   for waiting and reading, it is not one that waited or read.
+//! - The reported share of a process that it names differs by ten points or more from the CPU time that the process took in its
+//!   span; or, for waiting and reading, the process did not wait or read.
 //! - The process that it names first took less than the one that took most, by five points of the CPU time or more.
-//! - It promises more than there was to win, by a quarter and 200 ms or more.
+//! - It promises more than could be gained, by a quarter and 200 ms or more.
 //!
-//! Chapters last at least 1.2 s, eight samples and a twelfth of the boot: of what is shorter nothing is promised.
+//! Chapters last at least 1.2 s, eight samples and a twelfth of the boot: shorter ones are not covered.
 //! These definitions were written before the first run; the thresholds were chosen on seeds 0 to 999.
 
 use std::collections::BTreeMap;
@@ -27,9 +26,9 @@ use super::*;
 use crate::generate::causes::{self, Cause, Chapter, KnownBoot, Truth};
 use crate::read::{Limits, Recording};
 
-/// The seeds that nothing was chosen by.
+/// Seeds that no threshold was chosen on.
 const HELD_OUT: std::ops::Range<u64> = 1_000_000..1_001_000;
-/// Required of them, in percent.
+/// Required on these seeds, in percent.
 const RIGHT_VERDICTS: f64 = 95.0;
 const FALSE_ADVICE: f64 = 2.0;
 
@@ -76,7 +75,7 @@ fn shares(truth: &Truth, span: Span) -> Vec<(u32, f64)> {
     shares
 }
 
-/// Why the verdict about a chapter is not right.
+/// Why the verdict about a chapter is wrong, if it is.
 fn wrong(boot: &Boot, truth: &Truth, diagnosis: &Diagnosis, chapter: &Chapter) -> Option<String> {
     let limit = limit_of(chapter.cause, truth.cpus);
     let overlap_ms = |phase: &Phase| phase.span.overlap_ms(chapter.span);
@@ -85,9 +84,9 @@ fn wrong(boot: &Boot, truth: &Truth, diagnosis: &Diagnosis, chapter: &Chapter) -
         return Some(format!("{of_limit} ms of {} are {limit:?}", chapter.span.length_ms()));
     }
     let phases = diagnosis.phases.iter().enumerate().filter(|(_, phase)| phase.limit == limit);
-    let (index, _) = phases.max_by_key(|(_, phase)| overlap_ms(phase)).expect("a phase of this limit is there");
+    let (index, _) = phases.max_by_key(|(_, phase)| overlap_ms(phase)).expect("a phase of this limit exists");
     let is_kernels = opportunity_of(chapter.cause) == Opportunity::Kernel;
-    // Neighbours of one limit are one phase, which is about the larger of them.
+    // Adjacent chapters of one limit form one phase; its findings are about the larger chapter.
     let others_ms = truth.chapters.iter().filter(|other| limit_of(other.cause, truth.cpus) == limit);
     let others_ms: u32 = others_ms
         .filter(|other| opportunity_of(other.cause) != opportunity_of(chapter.cause))
@@ -109,7 +108,7 @@ fn wrong(boot: &Boot, truth: &Truth, diagnosis: &Diagnosis, chapter: &Chapter) -
     (!is_named).then(|| format!("{first} with {share:.2} is not named: {}", finding.advice))
 }
 
-/// Why an advice is false.
+/// Why the advice of a finding is false, if it is.
 fn falsehood(boot: &Boot, truth: &Truth, finding: &Finding) -> Option<String> {
     let length_ms = f64::from(finding.span.length_ms());
     let applies = |chapter: &&Chapter| match finding.opportunity {
@@ -153,10 +152,10 @@ fn falsehood(boot: &Boot, truth: &Truth, finding: &Finding) -> Option<String> {
     }
     let most_ms = there_was_to_win_ms(truth, finding, &shares);
     (f64::from(finding.gain_ms) >= 1.25 * most_ms + 200.0)
-        .then(|| format!("{} ms are promised, there were {most_ms:.0}", finding.gain_ms))
+        .then(|| format!("{} ms are promised, {most_ms:.0} were possible", finding.gain_ms))
 }
 
-/// What could be won at most, by what was simulated.
+/// The largest gain that was possible in the simulation.
 fn there_was_to_win_ms(truth: &Truth, finding: &Finding, shares: &[(u32, f64)]) -> f64 {
     let span = finding.span;
     let length_ms = f64::from(span.length_ms());
@@ -173,7 +172,7 @@ fn there_was_to_win_ms(truth: &Truth, finding: &Finding, shares: &[(u32, f64)]) 
     }
 }
 
-/// What is counted over many boots.
+/// Counts over many boots.
 #[derive(Default)]
 struct Tally {
     boots: u32,

@@ -1,8 +1,7 @@
-//! Generated recordings: logs of any size in the form of Android's init, for tests and benchmarks.
+//! Generated recordings: logs of any size in the format of Android's init, for tests and benchmarks.
 //!
-//! The story is a phone's: the kernel and init read from the flash, zygote preloads on one CPU, the system server and
-//! its services use all of them, every process waits for a slow device, applications start. What it is like follows from
-//! the seed alone.
+//! They model a phone's boot: the kernel and init read from the flash, zygote preloads on one CPU, the system server and its
+//! services use all CPUs, every process waits for a slow device, applications start. The seed determines all random choices.
 
 pub mod causes;
 
@@ -26,9 +25,9 @@ pub struct Shape {
     pub cpus: u32,
     /// With `cpufreq.log`: zygote preloads below the highest frequency.
     pub frequencies: bool,
-    /// How much longer the preloading takes than its share, for two boots that differ: 1.0 for the usual.
+    /// Factor on the time of preloading, for two boots that differ: 1.0 is the usual time.
     pub preload_factor: f64,
-    /// What is random follows from it.
+    /// Determines all random choices.
     pub seed: u64,
 }
 
@@ -49,7 +48,7 @@ impl Shape {
     pub const LARGE: Self = Self { seconds: 600, processes: 5000, alive: 100, frequencies: false, ..Self::SMALL };
 }
 
-/// What a boot does in a stretch of it.
+/// What a boot does in one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chapter {
     Reading,
@@ -120,7 +119,7 @@ struct Task {
 /// Writes `header`, `proc_stat.log`, `proc_ps.log`, `proc_diskstats.log` and, when wanted, `cpufreq.log` into `folder`.
 ///
 /// # Errors
-/// Those of writing.
+/// Write errors.
 pub fn android(shape: &Shape, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let create = |name: &str| File::create(folder.join(name)).map(|file| BufWriter::with_capacity(1 << 20, file));
@@ -243,7 +242,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// As many as must begin for all to have lived at the end.
+    /// Starts as many short-lived processes as are due for all of them to have run by the end.
     fn begin_short_lived(&mut self, now: u64) {
         let due = (f64::from(self.shape.processes) * ((now - FIRST_TICK) as f64 / self.length as f64)) as u32;
         while self.begun < due {
@@ -253,7 +252,7 @@ impl<'a> World<'a> {
             let parent = parents.iter().rfind(alive).copied().unwrap_or(1);
             let parent = if name.starts_with('/') { 1 } else { parent };
             let start = self.before + 1;
-            // Little's law: as many live at once as begin in a mean life.
+            // Little's law: the number alive is the rate of starts times the mean lifetime.
             let services = self.tasks.iter().filter(|task| task.is_service).count() as u64;
             let room = u64::from(self.shape.alive).saturating_sub(services);
             let mean = room * self.length / u64::from(self.shape.processes).max(1);
@@ -263,7 +262,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Gives the CPUs' time to tasks as the chapter has it.
+    /// Distributes CPU time to tasks according to the chapter.
     fn spend(&mut self, chapter: Chapter, now: u64) {
         let period = now - self.before;
         let cpus = self.cpus.len() as u64;

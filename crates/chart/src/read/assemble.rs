@@ -1,4 +1,4 @@
-//! Puts the files of a recording together: parents, command lines, processes that no sample saw, initcalls.
+//! Assembles the files of a recording: parents, command lines, processes that are in no sample, initcalls.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use super::parsers::process_accounting::Ended;
 use super::parsers::process_log::{Life, ProcessLog};
 use crate::model::{Activity, Boot, Core, Format, Kind, Omission, Process, Span, State};
 
-/// The kernel's own threads are children of this one (since Linux 2.6.23; `kthreadd`).
+/// The parent of kernel threads (since Linux 2.6.23).
 const KTHREADD: &str = "kthreadd";
 
-/// A shorter initcall is nothing that a chart of seconds can show.
+/// Shorter initcalls are left out, because a chart of seconds cannot show them.
 const INITCALL_LEAST_US: u64 = 1000;
 
 /// Makes one boot of what was read.
@@ -120,10 +120,10 @@ fn note_missing(recording: &mut Recording<'_>) {
     }
 }
 
-/// What the recorder itself says that it has not kept.
+/// Notes what the recorder reports as lost.
 fn note_lost(recording: &mut Recording<'_>) {
     for (key, what) in [
-        ("brisk.dropped_samples", "samples had no room in the recorder's memory"),
+        ("brisk.dropped_samples", "samples did not fit into the recorder's memory"),
         ("brisk.passed_over", "processes began so fast that they were recorded late or not at all"),
     ] {
         let value = recording.header.iter().flatten().find(|(name, _)| name == key);
@@ -144,14 +144,14 @@ fn format(header: &[(String, String)], has_tasks: bool) -> Format {
     }
 }
 
-/// What was sampled; one sample alone is a point.
+/// The sampled time; empty for a single sample.
 fn span(log: &ProcessLog, cpu: &[Span]) -> Span {
     let starts = log.times_ms.first().copied().into_iter().chain(cpu.first().map(|span| span.start_ms));
     let ends = log.times_ms.last().copied().into_iter().chain(cpu.last().map(|span| span.end_ms));
     Span::new(starts.min().unwrap_or(0), ends.max().unwrap_or(0))
 }
 
-/// Forks as they were recorded, completed by what the accounting knows of the dead.
+/// Recorded forks, completed with the parents from process accounting.
 fn merged(mut parents: HashMap<u32, u32>, ended: &[Ended]) -> HashMap<u32, u32> {
     for process in ended {
         parents.entry(process.pid).or_insert(process.parent_pid);
@@ -159,7 +159,7 @@ fn merged(mut parents: HashMap<u32, u32>, ended: &[Ended]) -> HashMap<u32, u32> 
     parents
 }
 
-/// Processes that lived between two samples. Their start is known to a second only.
+/// Adds processes that lived between two samples. Their start is known to a second only.
 fn add_unseen(lives: &mut Vec<Life>, ended: Vec<Ended>, boot_time_s: u64, sampled: Span) {
     const SECOND_MS: u32 = 1000;
     let mut starts: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -201,7 +201,7 @@ fn since_boot_ms(process: &Ended, boot_time_s: u64) -> i64 {
     seconds.saturating_mul(1000)
 }
 
-/// How far the accounting's clock is before the samples': the median over the processes that both know.
+/// How far the accounting's clock is ahead of the samples': the median over the processes that are in both.
 fn clock_offset_ms(lives: &[Life], ended: &[Ended], boot_time_s: u64) -> i64 {
     let sampled: HashMap<(u32, &str), u32> =
         lives.iter().map(|life| ((life.pid, life.name.as_str()), life.start_ms)).collect();
@@ -222,12 +222,12 @@ fn find_parents(lives: &[Life], recorded: &HashMap<u32, u32>) -> Vec<Option<usiz
     }
     let before = |pid: u32, child: usize| {
         let candidates = by_pid.get(&pid)?;
-        // Lives are sorted by start, so what comes before in the list began before, and no circle can close.
+        // Lives are sorted by start, so a lower index began earlier, and no cycle is possible.
         candidates.iter().rev().copied().find(|&index| index < child)
     };
     let ancestor = |child: usize| {
         let life = &lives[child];
-        // Who was adopted by init before it was first seen has a better parent in the record of forks.
+        // If init adopted a process before its first sample, the record of forks has the original parent.
         let adopted = life.parent_pid <= 1;
         let mut pid =
             if adopted { recorded.get(&life.pid).copied().unwrap_or(life.parent_pid) } else { life.parent_pid };
@@ -237,7 +237,7 @@ fn find_parents(lives: &[Life], recorded: &HashMap<u32, u32>) -> Vec<Option<usiz
             }
             match before(pid, child) {
                 Some(index) => return Some(index),
-                // An ancestor that no sample saw: on to its own parent.
+                // No sample has this ancestor: continue with its parent.
                 None => pid = recorded.get(&pid).copied().filter(|next| *next != pid)?,
             }
         }
@@ -268,7 +268,7 @@ fn process(life: Life, parent: Option<usize>, commands: &HashMap<u32, String>) -
     }
 }
 
-/// Descendants of kthreadd; before Linux 2.6.23 of the first threads that init itself started.
+/// Marks descendants of kthreadd; before Linux 2.6.23, of the first threads that init started.
 fn mark_kernel_threads(processes: &mut [Process]) {
     for index in 0..processes.len() {
         let by_parent = processes[index].parent.is_some_and(|parent| {

@@ -5,22 +5,22 @@ use std::io::Read;
 use super::lines::{Lines, number, saturate};
 use super::{Notes, ReadError};
 
-/// What a timed log says next.
+/// The next item of a timed log.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// A block begins, this many milliseconds after the kernel.
+    /// A block begins, at this many milliseconds since the kernel started.
     Time(u32),
     /// A line of data of the block.
     Line(&'a [u8]),
 }
 
-/// A block whose clock stands this far before the one before it is another boot, or garbage.
+/// A block whose clock is this far ahead of the previous block is from another boot, or garbage.
 const CLOCK_LIMIT_MS: u32 = 30 * 24 * 3600 * 1000;
 
 /// Passes every line of data to `take`, with the time of its block in milliseconds; otherwise as [`each`].
 ///
 /// # Errors
-/// Those of reading.
+/// Read errors.
 pub fn each_line(
     input: impl Read,
     notes: &mut Notes<'_>,
@@ -36,11 +36,11 @@ pub fn each_line(
     })
 }
 
-/// Passes every time and line of `input` to `take`, in order; data of blocks whose time cannot be used is left out.
-/// `take` says `false` to a line that it cannot use.
+/// Passes every time and line of `input` to `take`, in order; data of blocks whose time cannot be used is left out. `take`
+/// returns `false` for a line that it cannot use.
 ///
 /// # Errors
-/// Those of reading.
+/// Read errors.
 pub fn each(
     input: impl Read,
     notes: &mut Notes<'_>,
@@ -56,7 +56,7 @@ pub fn each(
             expects_time = true;
             continue;
         }
-        // Data lines never hold one number alone, so a time is known even where a torn write ate the empty line.
+        // A data line is never a single number, so a time is recognised even where a torn write lost the empty line.
         let time = number(line.trim_ascii()).filter(|_| line.len() < 20);
         if let Some(hundredths) = time {
             let time_ms = saturate(hundredths.saturating_mul(10));
@@ -83,7 +83,7 @@ pub fn each(
             continue;
         }
         if expects_time {
-            // Some lists of processes or disks hold an empty line of their own; the block goes on.
+            // Some lists of processes or disks contain an empty line; the block continues.
             expects_time = false;
             if last_ms.is_none() {
                 notes.leave_out("data before the first time is left out", line_number);
@@ -122,7 +122,7 @@ mod tests {
 
     // Verifies CHART-1.
     #[test]
-    fn blocks_come_apart_whatever_happened_to_them() {
+    fn blocks_are_separated_even_if_damaged() {
         let table: [(&str, &[&str], &[&str]); 7] = [
             ("10\na 1\nb 2\n\n20\na 3\n\n", &["100", "a 1", "b 2", "200", "a 3"], &[]),
             ("10\r\na 1\r\n\r\n20\r\na 3", &["100", "a 1", "200", "a 3"], &[]),

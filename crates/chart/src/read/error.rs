@@ -7,18 +7,18 @@ use super::lines::readable;
 use super::source::SizeLimit;
 use brisk_sys::error::sentence;
 
-/// Each message says what happened, where, and what to do. What it takes from a damaged archive, or from a file's name, has
-/// no control characters.
+/// Each message says what happened, where, and what to do. Text from a damaged archive or a file name is printed without
+/// control characters.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The archive, the folder or a file of it.
+    /// The archive, the folder or a file in it cannot be read.
     #[error("cannot read {}{}: {}", shown(path), inside(member), reason(cause))]
     Unreadable {
-        /// Which archive, folder or file.
+        /// The archive, folder or file.
         path: PathBuf,
-        /// The file in it, when it was that.
+        /// The file in the archive or folder, if that failed.
         member: Option<String>,
-        /// The system's or the unpacker's answer.
+        /// The error of the system or the unpacker.
         cause: io::Error,
     },
     /// Neither an archive nor a folder.
@@ -27,7 +27,7 @@ pub enum ReadError {
         shown(path)
     )]
     NoRecording {
-        /// Which.
+        /// The path.
         path: PathBuf,
         /// What it is instead.
         what: &'static str,
@@ -35,7 +35,7 @@ pub enum ReadError {
     /// An archive that unpacks to more than any boot would write.
     #[error("{} unpacks to more than {} MiB: no recording of a boot is as large", shown(path), limit_bytes >> 20)]
     TooLarge {
-        /// Which.
+        /// The path.
         path: PathBuf,
         limit_bytes: u64,
     },
@@ -46,14 +46,14 @@ pub enum ReadError {
         path: PathBuf,
         /// The file of the recording.
         file: String,
-        /// Of what.
+        /// The kind of item.
         what: &'static str,
         limit: usize,
     },
 }
 
 impl ReadError {
-    /// A failure to read `path`, or to read on when a limit was met.
+    /// A failure to read `path`, or the size limit if that was exceeded.
     pub(super) fn unreadable(path: impl AsRef<Path>, cause: io::Error) -> Self {
         let path = path.as_ref().to_owned();
         match cause.get_ref().and_then(|inner| inner.downcast_ref::<SizeLimit>()) {
@@ -67,7 +67,7 @@ impl ReadError {
         Self::TooMany { path: PathBuf::new(), file: file.to_owned(), what, limit }
     }
 
-    /// The same error of a file inside of `recording`.
+    /// The same error for a file inside `recording`.
     pub(super) fn inside(self, recording: &Path) -> Self {
         let path = recording.to_owned();
         match self {
@@ -89,7 +89,7 @@ fn inside(member: &Option<String>) -> String {
     member.as_ref().map_or_else(String::new, |member| format!(": {}", readable(member)))
 }
 
-/// The cause and its own causes: the unpacker's errors say what they did, and their sources why that failed.
+/// The cause and its sources: the unpacker's errors name the operation, and their sources the reason.
 fn reason(cause: &io::Error) -> String {
     readable(&sentence(cause)).into_owned()
 }

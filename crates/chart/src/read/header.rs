@@ -1,4 +1,4 @@
-//! `header`: lines of `key = value`; a value goes on in lines without an equals sign.
+//! `header`: lines of `key = value`; a line without an equals sign continues the value.
 
 use std::io::Read;
 
@@ -13,7 +13,7 @@ const VALUE_LIMIT_BYTES: usize = 16 * 1024;
 /// The keys and values in their order.
 ///
 /// # Errors
-/// Those of reading.
+/// Read errors.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<(String, String)>, ReadError> {
     let mut lines = Lines::new(input);
     let mut header: Vec<(String, String)> = Vec::new();
@@ -40,7 +40,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<(String, Str
     Ok(header)
 }
 
-/// `system.kernel.options`, not the middle of a kernel's command line.
+/// True for `system.kernel.options`, false for the middle of a kernel's command line.
 fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_'))
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_may_hold_equals_signs_and_go_on() {
+    fn values_may_have_equals_signs_and_continue() {
         let text = "version = 0.8\n\nsystem.cpu = model name\t: X\nmodel name : X (2)\nsystem.kernel.options = root=/dev/sda quiet\n";
         let mut omissions = Vec::new();
         let limits = Limits::default();

@@ -1,4 +1,4 @@
-//! Lines of a log of any length in bounded memory.
+//! Reads the lines of a log of any length in bounded memory.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -7,17 +7,17 @@ use memchr::memchr;
 
 pub use brisk_sys::fields::{Fields, number};
 
-/// One read from the log.
+/// The size of one read.
 const CHUNK_BYTES: usize = 256 * 1024;
 /// A line longer than this is skipped: `intr` of a machine with thousands of interrupts is some 100 KB.
 const LINE_LIMIT_BYTES: usize = 2 * 1024 * 1024;
 
-/// Text that a log holds, for people: what could move a terminal's cursor or change its colours is shown as `\u{1b}`.
+/// Text of a log, safe to print: characters that could move a terminal's cursor or change its colours become `\u{1b}`.
 pub fn text(bytes: &[u8]) -> String {
     readable(&String::from_utf8_lossy(bytes)).into_owned()
 }
 
-/// The same of text: control characters, tabs excepted, are written out.
+/// The same for text: control characters, except tabs, are escaped.
 pub fn readable(text: &str) -> Cow<'_, str> {
     let is_control = |letter: char| letter.is_control() && letter != '\t';
     if !text.contains(is_control) {
@@ -30,7 +30,7 @@ pub fn readable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The lines of `input`, without their ends.
+/// The lines of `input`, without line ends.
 pub struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
@@ -41,20 +41,20 @@ pub struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// Begins with the first line.
+    /// Starts at the first line.
     pub fn new(input: R) -> Self {
         Self { input, buffer: vec![0; CHUNK_BYTES], start: 0, end: 0, number: 0, skipped: 0 }
     }
 
-    /// How many lines were too long.
+    /// The number of lines that were too long.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// The next line with its number, from 1; the last line need not end.
+    /// The next line with its number, from 1; the last line may lack its end.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Read errors.
     pub fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
         let mut searched = self.start;
         let mut too_long = false;
@@ -84,7 +84,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more behind what is there and returns where it begins.
+    /// Reads more data behind the buffered bytes and returns its offset.
     fn fill(&mut self) -> io::Result<usize> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -106,7 +106,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// A number that is held at the largest of its type.
+/// Converts with saturation.
 pub fn saturate(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Gives a few bytes at a time, as pipes do.
+    /// Returns a few bytes at a time, as pipes do.
     struct Dribble<'a>(&'a [u8], usize);
 
     impl Read for Dribble<'_> {

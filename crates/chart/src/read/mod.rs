@@ -1,9 +1,9 @@
-//! From an archive or a folder to a [`Boot`]: each file of a recording has a parser of its own, which reads a stream and
-//! keeps only what it needs; what cannot be used is left out and said.
+//! Reads an archive or a folder into a [`Boot`]: each file of a recording has its own parser, which reads a stream and keeps
+//! only what it needs; data that cannot be used is left out and reported.
 //!
-//! Formats: bootchart 0.8 (`header`, `proc_stat.log`, `proc_ps.log`, `proc_diskstats.log`, `kernel_pacct`), Android's
-//! init (the same, with whole command names), bootchart2 (`taskstats.log`, `cmdline2.log`, `paternity.log`, `dmesg`),
-//! and what brisk records beside them: frequencies in `cpufreq.log`, waiting in `pressure.log`.
+//! Formats: bootchart 0.8 (`header`, `proc_stat.log`, `proc_ps.log`, `proc_diskstats.log`, `kernel_pacct`), Android's init (the
+//! same, with whole command names), bootchart2 (`taskstats.log`, `cmdline2.log`, `paternity.log`, `dmesg`), and brisk's
+//! additions: frequencies in `cpufreq.log`, pressure in `pressure.log`.
 
 mod assemble;
 mod blocks;
@@ -26,16 +26,16 @@ pub use recording::Recording;
 
 use super::model::{Boot, Omission};
 
-/// What a recording may hold before it is refused: far more than any boot, far less than would fill a machine.
+/// A recording beyond these limits is refused: they allow far more than any boot, and far less than would fill a machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Bytes of all files, unpacked.
     pub bytes: u64,
     /// Samples of one file.
     pub samples: usize,
-    /// Processes, and stretches of what they did.
+    /// Processes; also command lines, forks, accounting records and initcalls.
     pub processes: usize,
-    /// Stretches of activity of all processes together.
+    /// Activities of all processes together.
     pub activities: usize,
     /// CPUs.
     pub cores: usize,
@@ -59,7 +59,7 @@ impl Default for Limits {
 /// Reads the recording at `path`: a tar archive, gzipped or not, or a folder.
 ///
 /// # Errors
-/// When it cannot be read, is no recording, or is larger than [`Limits`] allow.
+/// When it cannot be read, is no recording, or exceeds the [`Limits`].
 pub fn read(path: &Path) -> Result<Boot, ReadError> {
     read_within(path, &Limits::default())
 }
@@ -67,7 +67,7 @@ pub fn read(path: &Path) -> Result<Boot, ReadError> {
 /// The same with other limits.
 ///
 /// # Errors
-/// Those of [`read`].
+/// As [`read`].
 pub fn read_within(path: &Path, limits: &Limits) -> Result<Boot, ReadError> {
     let mut recording = Recording::new(limits);
     let files = source::each_file(path, limits, &mut |name, input| recording.take(name, input));
@@ -78,7 +78,7 @@ pub fn read_within(path: &Path, limits: &Limits) -> Result<Boot, ReadError> {
 /// Reads the bytes of a tar archive, gzipped or not, as a fuzz target does.
 ///
 /// # Errors
-/// Those of [`read`].
+/// As [`read`].
 pub fn read_bytes(bytes: &[u8], limits: &Limits) -> Result<Boot, ReadError> {
     let mut recording = Recording::new(limits);
     let path = Path::new("archive");
@@ -86,11 +86,11 @@ pub fn read_bytes(bytes: &[u8], limits: &Limits) -> Result<Boot, ReadError> {
     recording.finish(path)
 }
 
-/// Where a parser says what it leaves out of its file.
+/// Collects what a parser leaves out of its file.
 pub struct Notes<'a> {
     file: &'a str,
     omissions: &'a mut Vec<Omission>,
-    /// What the file may hold.
+    /// The limits of the file.
     pub limits: &'a Limits,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Notes<'a> {
         Self { file, omissions, limits }
     }
 
-    /// Counts `what` at `line`, 0 where lines mean nothing.
+    /// Counts `what` at `line`, 0 where lines have no meaning.
     pub fn leave_out(&mut self, what: &'static str, line: u64) {
         match self.omissions.iter_mut().find(|omission| omission.what == what && omission.file == self.file) {
             Some(omission) => omission.count += 1,
@@ -120,7 +120,7 @@ impl<'a> Notes<'a> {
 /// Parses one file of a recording by its name, as a fuzz target does. `false` when the name is not known.
 ///
 /// # Errors
-/// Those of [`read`].
+/// As [`read`].
 pub fn read_file(name: &str, input: &mut dyn Read, limits: &Limits) -> Result<bool, ReadError> {
     Recording::new(limits).take(name, input)
 }

@@ -1,4 +1,4 @@
-//! `paternity.log` of bootchart2: a child and its parent a line, written at the fork.
+//! `paternity.log` of bootchart2: a line per fork, with the child and its parent.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,7 +9,7 @@ use super::{Notes, ReadError};
 /// The last parent of each PID.
 ///
 /// # Errors
-/// Those of reading, and too many of them.
+/// Read errors, and too many of them.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<HashMap<u32, u32>, ReadError> {
     let mut lines = Lines::new(input);
     let mut parents = HashMap::new();
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn later_forks_count() {
+    fn the_last_parent_of_a_pid_is_kept() {
         let mut omissions = Vec::new();
         let limits = Limits::default();
         let notes = &mut Notes::new("paternity.log", &mut omissions, &limits);

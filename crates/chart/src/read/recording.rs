@@ -16,7 +16,7 @@ use super::parsers::{
 use super::{Limits, Notes, ReadError, assemble, header, paternity};
 use crate::model::{Boot, Disk, Omission, Pressure};
 
-/// What has been read so far. A file that comes twice replaces the first.
+/// What has been read so far. A second file of the same name replaces the first.
 pub struct Recording<'a> {
     limits: &'a Limits,
     pub(super) header: Option<Vec<(String, String)>>,
@@ -34,7 +34,7 @@ pub struct Recording<'a> {
 }
 
 impl<'a> Recording<'a> {
-    /// With nothing yet.
+    /// An empty recording.
     pub fn new(limits: &'a Limits) -> Self {
         Self {
             limits,
@@ -53,10 +53,10 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Reads the file called `name`; `false` when it is none of a recording's.
+    /// Reads the file called `name`; `false` when it is not a file of a recording.
     ///
     /// # Errors
-    /// Those of reading, and more than the limits allow.
+    /// Read errors, and more than the limits allow.
     pub fn take(&mut self, name: &str, input: &mut dyn Read) -> Result<bool, ReadError> {
         let notes = &mut Notes::new(name, &mut self.omissions, self.limits);
         match name {
@@ -76,10 +76,10 @@ impl<'a> Recording<'a> {
         Ok(true)
     }
 
-    /// Puts everything together; `path` is for the message when there is nothing.
+    /// Assembles the boot; `path` is for the error message.
     ///
     /// # Errors
-    /// When there is neither CPU time nor a process in it.
+    /// When it has neither CPU time nor a process.
     pub fn finish(self, path: &Path) -> Result<Boot, ReadError> {
         let no_recording = |what| Err(ReadError::NoRecording { path: path.to_owned(), what });
         if self.cpu.is_none() && self.processes.is_none() && self.tasks.is_none() {

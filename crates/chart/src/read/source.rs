@@ -1,4 +1,4 @@
-//! The files of a recording, out of a folder or out of an archive, one after the other as streams.
+//! The files of a recording, from a folder or from an archive, one after the other as streams.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::{Limits, ReadError};
 
-/// Takes a file of a recording: its name without folders, and its contents. `false` when it is not wanted.
+/// Receives a file of a recording: its name without folders, and its contents. Returns `false` when it is not needed.
 type Take<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<bool, ReadError>;
 
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -28,7 +28,7 @@ pub fn each_file(path: &Path, limits: &Limits, take: Take<'_>) -> Result<(), Rea
     each_member(path, BufReader::with_capacity(BUFFER_BYTES, file), limits, take)
 }
 
-/// An archive beside the logs, as Android's `grab-bootchart` leaves it, is not looked into.
+/// An archive beside the logs, as Android's `grab-bootchart` leaves it, is not opened.
 fn each_in_folder(folder: &Path, limits: &Limits, take: Take<'_>) -> Result<(), ReadError> {
     let unreadable = |cause| ReadError::unreadable(folder, cause);
     let mut names = Vec::new();
@@ -39,7 +39,7 @@ fn each_in_folder(folder: &Path, limits: &Limits, take: Take<'_>) -> Result<(), 
     let mut left = limits.bytes;
     for name in names {
         let path = folder.join(&name);
-        // A FIFO would wait for ever.
+        // Opening a FIFO would block.
         if !fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
             continue;
         }
@@ -95,7 +95,7 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// The limit that was met, in bytes.
+/// The limit that was exceeded, in bytes.
 #[derive(Debug)]
 pub(super) struct SizeLimit(pub u64);
 

@@ -28,7 +28,7 @@ fn find<'a>(boot: &'a Boot, name: &str) -> &'a Process {
     boot.processes.iter().find(|process| process.name == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// What every boot must hold to, however it was made.
+/// The invariants of every boot.
 fn check(boot: &Boot) {
     for (index, process) in boot.processes.iter().enumerate() {
         assert!(process.parent.is_none_or(|parent| parent < index), "a parent comes first");
@@ -97,7 +97,7 @@ fn an_archive_reads_as_its_folder() {
 
 // Verifies CHART-1.
 #[test]
-fn what_is_missing_is_said() {
+fn missing_data_is_reported() {
     for (missing, said) in [
         ("header", "header: is not there"),
         ("proc_stat.log", "proc_stat.log: is not there"),
@@ -234,14 +234,14 @@ fn bootchart2_adds_command_lines_forks_and_initcalls() {
     assert!(boot.processes.iter().all(|process| process.name != "quick"), "too short to be seen");
 }
 
-/// From the log to each of the drawings.
+/// From the log to each output format.
 // Verifies CHART-2.
 #[test]
 fn logs_of_zero_and_of_4000_cpus_are_read_judged_and_drawn() {
     for cpus in [0, 4096] {
         let mut log = String::new();
         for at in [100, 200, 300] {
-            // The first one alone works.
+            // Only the first CPU is busy.
             let busy = at - 100;
             let idle = 100 + (cpus.max(1) - 1) * at;
             log += &format!("{at}\ncpu {busy} 0 0 {idle} 0 0 0\n");
@@ -269,7 +269,7 @@ fn logs_of_zero_and_of_4000_cpus_are_read_judged_and_drawn() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Whatever is done to a log, it is read or refused, and what is read holds together.
+    /// A damaged log is read or refused, and a boot that is read is consistent.
     // Verifies CHART-1.
     #[test]
     fn damaged_logs_are_read_or_refused(
@@ -292,7 +292,7 @@ proptest! {
     }
 }
 
-/// As when the clock is set while a boot is recorded, or is read wrong once.
+/// The clock is set while a boot is recorded, or is read wrong once.
 // Verifies CHART-1.
 #[test]
 fn a_log_whose_clock_goes_backwards_is_drawn_with_an_omission() {
@@ -327,7 +327,7 @@ fn a_log_whose_clock_goes_backwards_is_drawn_with_an_omission() {
 
 // Verifies BOOT-1.
 #[test]
-fn what_a_recorder_has_not_kept_is_said() {
+fn data_the_recorder_dropped_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     generate::android(&Shape { seconds: 2, ..Shape::SMALL }, folder.path()).unwrap();
     let header = "version = 0.8 (brisk 0.1.0)\nbrisk.dropped_samples = 12\nbrisk.passed_over = 0\n";
@@ -335,5 +335,5 @@ fn what_a_recorder_has_not_kept_is_said() {
     let boot = read(folder.path()).unwrap();
     assert_eq!(boot.format, Format::Brisk);
     let omissions: Vec<String> = boot.omissions.iter().map(ToString::to_string).collect();
-    assert_eq!(omissions, ["header: samples had no room in the recorder's memory (12 times)"]);
+    assert_eq!(omissions, ["header: samples did not fit into the recorder's memory (12 times)"]);
 }

@@ -1,5 +1,5 @@
-//! The chart as one SVG: a summary, then the paper's three parts (CPU and I/O wait, disks, processes) with each CPU by
-//! itself and its frequency. As wide as a screen and as long as its rows, whatever the boot's length.
+//! The chart as one SVG: a summary, then the paper's three parts (CPU and I/O wait, disks, processes), with each CPU and its
+//! frequency. Its width is that of a screen; its height depends on the rows, not on the boot's length.
 
 mod panels;
 mod sheet;
@@ -15,16 +15,16 @@ use super::{fold, summary as words};
 use brisk_report::svg::escape;
 use sheet::Sheet;
 
-/// The style of charts, here and in the page.
+/// The style of charts, shared with the HTML page.
 pub const STYLE: &str = include_str!("../../templates/chart.css");
 
-/// All of it.
+/// The width of the chart.
 const WIDTH: f64 = 1320.0;
-/// Names stand left of this.
+/// Names are left of this.
 const LEFT: f64 = 270.0;
-/// Columns of time; figures stand right of them.
+/// Columns of time; figures are right of them.
 const COLUMNS: usize = 960;
-/// About as many rows has the process tree.
+/// The approximate number of rows of the process tree.
 const MOST_ROWS: usize = 110;
 const MARGIN: f64 = 20.0;
 

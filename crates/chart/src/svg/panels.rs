@@ -1,4 +1,4 @@
-//! CPU time, each CPU, each disk, over time.
+//! CPU time, each CPU and each disk, over time.
 
 use super::MARGIN;
 use super::sheet::Sheet;
@@ -10,12 +10,12 @@ const CPU_HEIGHT: f64 = 96.0;
 const DISK_HEIGHT: f64 = 56.0;
 const PRESSURE_HEIGHT: f64 = 26.0;
 const CORE_HEIGHT: f64 = 15.0;
-/// More CPUs share rows.
+/// With more CPUs, several share a row.
 const MOST_CORES: usize = 16;
-/// More disks are only counted.
+/// Further disks are only counted.
 const MOST_DISKS: usize = 4;
 
-/// A heading with its legend. Returns where the panel may begin.
+/// A heading with its legend. Returns the y coordinate of the panel.
 fn heading(sheet: &mut Sheet, y: f64, text: &str, legend: &[(&str, &str)]) -> f64 {
     let y = y + 20.0;
     sheet.text("head", Anchor::Start, (MARGIN, y), text);
@@ -65,7 +65,7 @@ pub fn cpu(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
     base + 6.0
 }
 
-/// A strip a CPU, darker where it worked more, with its frequency as a line.
+/// A strip per CPU, darker where it was busier, with its frequency as a line.
 pub fn cores(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
     let has_frequency = boot.cores.iter().any(|core| !core.frequency.is_empty());
     if boot.cores.len() < 2 && !has_frequency {
@@ -122,7 +122,7 @@ fn strip(sheet: &mut Sheet, boot: &Boot, cores: &[Core], top: f64) {
             sheet.rectangle(class, (left + start as f64, top), ((end - start) as f64, CORE_HEIGHT), "");
         }
     }
-    // The slowest of those that share a row would hide the others; the first stands for them.
+    // CPUs that share a row show the frequency of the first; the slowest would hide the others.
     if let Some(core) = cores.iter().find(|core| !core.frequency.is_empty()) {
         let span = sheet.scale.span;
         let at = |column: usize| {
@@ -134,7 +134,7 @@ fn strip(sheet: &mut Sheet, boot: &Boot, cores: &[Core], top: f64) {
     }
 }
 
-/// How long tasks waited for CPU, memory and I/O; what was never waited for is left out.
+/// How long tasks waited for CPU, memory and I/O; a resource without waits is left out.
 pub fn pressures(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
     const LEAST_SHARE: f32 = 0.01;
     let waited = |pressure: &&Pressure| pressure.samples.iter().any(|sample| sample.some >= LEAST_SHARE);
@@ -162,7 +162,7 @@ pub fn pressures(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
     y
 }
 
-/// How busy each disk is, and how much it moves.
+/// Load and throughput of each disk.
 pub fn disks(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
     let mut disks: Vec<(&Disk, f64)> = boot
         .disks

@@ -1,13 +1,13 @@
-//! What is drawn on: elements in two layers, so that lines of time lie below everything.
+//! The drawing surface: elements in two layers, so that time lines lie below everything.
 
 use std::fmt::Write as _;
 
 use crate::columns::{TimeScale, runs};
 use brisk_report::svg::{Anchor, escape};
 
-/// A chart under way.
+/// A chart being drawn.
 pub struct Sheet {
-    /// Where times are.
+    /// Maps times to x coordinates.
     pub scale: TimeScale,
     /// The lower layer.
     pub under: String,
@@ -16,7 +16,7 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// An empty one.
+    /// An empty sheet.
     pub fn new(scale: TimeScale) -> Self {
         Self { scale, under: String::new(), over: String::with_capacity(256 * 1024) }
     }
@@ -55,7 +55,7 @@ impl Sheet {
         }
     }
 
-    /// Fills what lies between two rows of heights above `base`, column by column; heights are shares of `height`.
+    /// Fills the area between two series of heights above `base`, column by column; heights are shares of `height`.
     pub fn area(&mut self, class: &str, base: f64, height: f64, low: &[f32], high: &[f32]) {
         let level = |share: f32| (f64::from(share.clamp(0.0, 1.0)) * height * 2.0).round() as i64;
         let left = self.scale.left;
@@ -70,7 +70,7 @@ impl Sheet {
         self.path(class, &data);
     }
 
-    /// A line through shares of `height` above `base`, column by column; gaps where there is none.
+    /// A line through shares of `height` above `base`, column by column; `None` is a gap.
     pub fn steps(&mut self, class: &str, base: f64, height: f64, values: &[Option<f32>]) {
         let level = |share: f32| (f64::from(share.clamp(0.0, 1.0)) * height * 2.0).round() as i64;
         let left = self.scale.left;

@@ -1,4 +1,4 @@
-//! The top of the chart: which boot, what limited it, what could be won; and its foot: what could not be shown.
+//! The top of the chart: the boot, its limits and the possible gains; and its foot: what could not be shown.
 
 use super::sheet::Sheet;
 use super::{MARGIN, WIDTH};
@@ -10,7 +10,7 @@ use brisk_report::svg::{Anchor, fit, text_width};
 /// Findings that the chart names; the page and `brisk boot diagnose` name all.
 const NAMED: usize = 5;
 
-/// Draws it below `top` and returns where the panels may begin.
+/// Draws it below `top` and returns the y coordinate of the panels.
 pub fn draw(sheet: &mut Sheet, boot: &Boot, diagnosis: &Diagnosis, top: f64) -> f64 {
     let room = WIDTH - 2.0 * MARGIN;
     let mut y = top + 18.0;
@@ -20,7 +20,7 @@ pub fn draw(sheet: &mut Sheet, boot: &Boot, diagnosis: &Diagnosis, top: f64) -> 
     let mut said = String::new();
     for key in ["system.release", "system.uname", "system.cpu", "system.kernel.options"] {
         let Some(value) = boot.header_value(key) else { continue };
-        // system.cpu repeats itself a line a CPU.
+        // system.cpu repeats its line for each CPU.
         let value = value.lines().next().unwrap_or_default();
         let value = value.strip_prefix("model name").map_or(value, |value| value.trim_start_matches(['\t', ' ', ':']));
         // Android's system.cpu is the machine's name, which system.uname has.
@@ -93,7 +93,7 @@ fn findings(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
     y
 }
 
-/// What the recording lacked. Returns where the chart ends.
+/// Lists what was left out. Returns the y coordinate of the chart's end.
 pub fn footer(sheet: &mut Sheet, boot: &Boot, top: f64) -> f64 {
     const MOST: usize = 12;
     let mut y = top;

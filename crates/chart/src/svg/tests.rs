@@ -11,7 +11,7 @@ fn drawn(shape: &Shape) -> String {
 
 // Verifies CHART-2.
 #[test]
-fn it_shows_the_three_parts_and_says_first_what_to_win() {
+fn the_chart_has_three_parts_and_starts_with_the_gain() {
     let text = drawn(&Shape::SMALL);
     let order = [
         "Boot chart for Android",
@@ -88,8 +88,7 @@ fn four_thousand_cpus_share_rows() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Whatever the model holds, the chart is drawn and holds no number that is none. No name has an `n`, so that none
-    /// can read like what is looked for.
+    /// Any model is drawn without NaN and infinity. Names have no `n`, so that they cannot match the words searched for.
     // Verifies CHART-2.
     #[test]
     fn any_boot_is_drawn(

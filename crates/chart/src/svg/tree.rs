@@ -1,4 +1,4 @@
-//! The processes: a row each, or a row for many, with what they did over their lives.
+//! The processes: a row for each, or for a group, with their activity over time.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ const INDENT: f64 = 11.0;
 /// Deeper rows are not indented further: names need their room.
 const DEEPEST: u16 = 9;
 
-/// What is filled where, a path a class for all rows together.
+/// Filled areas: one path per class for all rows together.
 #[derive(Default)]
 struct Paths {
     life: String,
@@ -41,7 +41,7 @@ impl Paths {
     }
 }
 
-/// What a row did, column by column.
+/// A row's activity, column by column.
 struct Tracks {
     cpu: Columns,
     blocked: Columns,
@@ -51,7 +51,7 @@ struct Tracks {
     life: Columns,
 }
 
-/// Draws the rows and returns where they end.
+/// Draws the rows and returns the y coordinate of their end.
 pub fn draw(sheet: &mut Sheet, boot: &Boot, rows: &[Row], y: f64) -> f64 {
     if rows.is_empty() {
         return y;
@@ -124,7 +124,7 @@ impl Tracks {
         }
         for &member in row.members() {
             let process = &boot.processes[member];
-            // What was seen in one sample alone has a bar as well.
+            // A process that is in one sample only gets a bar as well.
             let Span { start_ms, end_ms } = process.span;
             self.life.add(Span::new(start_ms, end_ms.max(start_ms.saturating_add(1))), 1.0);
             for activity in &process.activity {
@@ -227,7 +227,7 @@ fn many(names: &str, count: usize, cpu_ms: u64) -> String {
     format!("{count} processes ({names}), CPU {} together", seconds(u32::try_from(cpu_ms).unwrap_or(u32::MAX)))
 }
 
-/// `name`, or as much of its end as fits: that is where names differ, as a package's own word.
+/// `name`, or as much of its end as fits: names, as of packages, differ at the end.
 fn short(name: &str, width: f64) -> String {
     const SIZE: f64 = 12.0;
     if text_width(name, SIZE) <= width {

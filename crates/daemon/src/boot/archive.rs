@@ -1,4 +1,4 @@
-//! Writing a recording: a gzipped tar archive, whole or not at all, in the first place that takes it.
+//! Writes a recording atomically, as a gzipped tar archive, to the first place that takes it.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -11,15 +11,15 @@ use brisk_mechanism::boot::Tape;
 use brisk_mechanism::boot::logs::LOGS;
 use brisk_sys::{Root, durable_file};
 
-/// Where a recording goes by default: what survives a reboot first.
+/// The default places for a recording: first those that survive a reboot.
 pub const PLACES: [&str; 4] =
     ["/var/log/brisk-boot.tgz", "/data/misc/brisk/boot.tgz", "/run/brisk-boot.tgz", "/dev/brisk-boot.tgz"];
 const CHUNK_BYTES: usize = 64 * 1024;
-/// tar's block.
+/// tar's block size.
 const BLOCK_BYTES: u64 = 512;
 
-/// Writes the recording to the first of `places` (named as on the device, below `world`) that takes it, and says which
-/// and how many bytes.
+/// Writes the recording to the first of `places` (named as on the device, below `world`) that takes it, and returns that
+/// place and the size in bytes.
 ///
 /// # Errors
 /// Each place with its reason, when none takes it.
@@ -40,27 +40,27 @@ fn write_file(path: &Path, header: &str, tape: &Tape) -> io::Result<u64> {
         fs::create_dir_all(folder)?;
     }
     let written = write_draft(&draft, header, tape).and_then(|bytes| fs::rename(&draft, path).map(|()| bytes));
-    // A full disk is not made fuller by what cannot be read.
+    // An incomplete draft would only fill the disk.
     written.inspect_err(|_| drop(fs::remove_file(&draft)))
 }
 
 fn write_draft(draft: &Path, header: &str, tape: &Tape) -> io::Result<u64> {
     let file = durable_file::draft(draft, 0o644)?;
-    // Logs come a few bytes at a time, which the encoder makes much work of.
+    // Logs are written a few bytes at a time, which is expensive in the encoder.
     let mut out = BufWriter::with_capacity(CHUNK_BYTES, GzEncoder::new(file, Compression::fast()));
     member(&mut out, "header", &|out| out.write_all(header.as_bytes()))?;
     for (name, write) in LOGS {
         member(&mut out, name, &|out| write(tape, out))?;
     }
-    // The end of an archive is two empty blocks.
+    // An archive ends with two empty blocks.
     out.write_all(&[0; 2 * BLOCK_BYTES as usize])?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?.finish()?;
-    // Who watches a boot may cut the power right afterwards.
+    // The user who records a boot may cut the power right afterwards.
     file.sync_all()?;
     Ok(file.metadata()?.len())
 }
 
-/// Adds a file that is written twice: tar must know its size before its first byte. An empty one is left out.
+/// Adds a file. Calls `write` twice, since tar needs the size before the first byte. Leaves out an empty file.
 fn member(out: &mut dyn Write, name: &str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut counter = Counter(0);
     write(&mut counter)?;
@@ -79,7 +79,7 @@ fn member(out: &mut dyn Write, name: &str, write: &dyn Fn(&mut dyn Write) -> io:
     out.write_all(&[0; BLOCK_BYTES as usize][..padding as usize])
 }
 
-/// Counts what would be written.
+/// Counts the bytes written to it.
 struct Counter(u64);
 
 impl Write for Counter {
@@ -112,12 +112,12 @@ mod tests {
 
     // Verifies SECURITY-2, BOOT-1.
     #[test]
-    fn the_first_place_that_takes_it_has_it_whole() {
+    fn the_first_writable_place_gets_the_whole_archive() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        // A file where a folder is wanted, as a read-only disk, refuses.
+        // A file in place of a folder fails, like a read-only disk.
         fs::write(folder.path().join("taken"), "").unwrap();
-        // And a link where the draft is to be, as another user may have put it into a folder of its own.
+        // And a link at the draft's path, which another user may have put into its own folder.
         fs::create_dir_all(root.path("/var/log")).unwrap();
         std::os::unix::fs::symlink(folder.path().join("taken"), root.path("/var/log/boot.partial")).unwrap();
         let places = ["/taken/boot.tgz", "/var/log/boot.tgz", "/run/boot.tgz"].map(PathBuf::from);
@@ -141,7 +141,7 @@ mod tests {
 
     // Verifies BOOT-1.
     #[test]
-    fn where_nothing_takes_it_every_place_says_why() {
+    fn without_a_writable_place_each_one_has_its_reason() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("taken"), "").unwrap();
         let places = ["/taken/a.tgz", "/taken/b/c.tgz"].map(PathBuf::from);

@@ -1,7 +1,7 @@
-//! brisk as the kernel's first process: it starts the recorder and becomes the real init, whatever happens.
+//! brisk as the kernel's first process: it starts the recorder and executes the real init, even if the recorder fails.
 //!
-//! `init=/usr/bin/brisk -- boot record --init=/sbin/init`: words that begin with `--` are brisk's, all others go on to
-//! init, as the kernel would have passed them.
+//! `init=/usr/bin/brisk -- boot record --init=/sbin/init`: words that begin with `--` are for brisk, all others are passed
+//! on to init, as the kernel would have done.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,26 +12,26 @@ use std::process::Command;
 
 /// systemd's switch-root spares processes whose names begin with `@`.
 const NAME: &str = "@brisk-boot";
-/// Where the kernel looks for an init, in its order.
+/// The paths at which the kernel searches for an init, in its order.
 const INITS: [&str; 4] = ["/sbin/init", "/etc/init", "/bin/init", "/bin/sh"];
 
-/// What a command line asks of the first process.
+/// The first process's command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Order {
     /// The recorder's arguments.
     recorder: Vec<OsString>,
-    /// The init that was named.
+    /// The init given by `--init=`.
     init: Option<PathBuf>,
     arguments: Vec<OsString>,
 }
 
-/// Does what the command line asks of a first process; returns when this process is not the first, was asked for
-/// something else, or there is no init that can be executed.
+/// Starts the recorder and executes init, if this is the first process and its command line asks for that. Returns
+/// otherwise, or when no init can be executed.
 pub fn become_init() {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let Some(order) = (std::process::id() == 1).then(|| order(&arguments)).flatten() else { return };
     let program = arguments.first().cloned().unwrap_or_default();
-    // /proc is not there yet, so not by /proc/self/exe. A recorder that cannot be started is no reason not to boot.
+    // /proc is not mounted yet, so /proc/self/exe cannot be used. The boot goes on even without a recorder.
     if let Err(error) = Command::new(&program).arg0(NAME).args(&order.recorder).spawn() {
         eprintln!("brisk: this boot is not recorded: cannot start {}: {error}", Path::new(&program).display());
     }
@@ -47,7 +47,7 @@ pub fn become_init() {
     }
 }
 
-/// `None` when `arguments` are a person's, for another subcommand.
+/// `None` when `arguments` are for another subcommand, given by a user.
 fn order(arguments: &[OsString]) -> Option<Order> {
     let words: Vec<&OsStr> = arguments.iter().skip(1).map(OsString::as_os_str).collect();
     let (subcommand, rest) = match words.as_slice() {
@@ -71,7 +71,7 @@ fn order(arguments: &[OsString]) -> Option<Order> {
     Some(order)
 }
 
-/// True when executing `one` would be executing `other` again, which would start recorders for ever.
+/// True when both paths are the same file: brisk would execute itself as init, and start recorders for ever.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| path.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok();
     identity(one).is_some_and(|it| identity(other) == Some(it))
@@ -111,7 +111,7 @@ mod tests {
 
     // Verifies BOOT-1.
     #[test]
-    fn it_never_becomes_itself() {
+    fn brisk_never_executes_itself_as_init() {
         let folder = tempfile::tempdir().unwrap();
         let (program, link, other) = (folder.path().join("a"), folder.path().join("b"), folder.path().join("c"));
         std::fs::write(&program, "").unwrap();

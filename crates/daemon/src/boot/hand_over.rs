@@ -1,4 +1,4 @@
-//! Every governor at `performance` until the boot has completed, as leases of a journal of its own.
+//! Holds every governor at `performance` until the boot has completed, as leases in its own journal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use brisk_sys::{BootTime, Root, Target};
 use brisk_undo::guardian::Guardian;
 use brisk_undo::journal::{Holder, Journal, JournalError, Replay, Restoration, RestoreOutcome};
 
-/// A cpufreq driver may be loaded late in a boot; until there is a policy, it is looked for more often.
+/// A cpufreq driver may be loaded late in a boot, so new policies are searched for; more often while there are none.
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 const FIRST_SEARCH_PERIOD: Duration = Duration::from_millis(100);
 const REASON: &str = "the boot has not completed";
 
-/// Restores what a boot's holder has left that was killed with its guardian. One that lives keeps what it holds. The journal
-/// is root's: a daemon that is not leaves it to `brisk grant`.
+/// Restores the governors of a boot whose holder and guardian were killed; a living holder keeps them. Root owns the journal:
+/// a daemon without root leaves that to `brisk grant`.
 pub fn give_back_what_was_left(root: &Root) {
     if !geteuid().is_root() {
         return;
@@ -27,23 +27,23 @@ pub fn give_back_what_was_left(root: &Root) {
     match Replay::of(Holder::Boot, &Holder::Boot.folder(root), root) {
         Ok(replay) => {
             for Restoration { target, original, outcome } in &replay.restorations {
-                tracing::warn!("a boot has left {target} held, which should hold {original}: {outcome:?}");
+                tracing::warn!("the boot left {target} leased, its original is {original}: {outcome:?}");
             }
         }
         Err(JournalError::Locked { .. }) => {}
-        Err(error) => tracing::warn!("cannot restore what a boot may have left held: {error}"),
+        Err(error) => tracing::warn!("cannot restore governors that a boot may hold: {error}"),
     }
 }
 
-/// What is held.
+/// The governors that are held.
 #[derive(Debug)]
 pub struct HandOver {
     root: Root,
-    /// The root of the system that boots, where it is not this process's.
+    /// The root of the booting system, if it differs from this process's.
     world: Option<Root>,
     journal: Journal,
     _guardian: Option<Guardian>,
-    /// What was said of a journal that cannot move.
+    /// The last warning about a journal that cannot move, so that it is not repeated.
     told: String,
     then: Option<String>,
     until: BootTime,
@@ -52,12 +52,12 @@ pub struct HandOver {
 }
 
 impl HandOver {
-    /// Takes the journal, and holds what is there. A guardian gives everything back when this process dies, and at
-    /// `until` when it hangs. Where only this process sees its runtime folder, the journal moves into that of `world` as
-    /// soon as there is one: if the guardian dies as well, others must find it.
+    /// Opens the journal, and holds the present policies. A guardian restores everything when this process dies, and at
+    /// `until` when it hangs. If only this process sees its runtime folder, the journal moves to that of `world` as soon as
+    /// it exists: if the guardian dies as well, other processes must find the journal.
     ///
     /// # Errors
-    /// When the journal cannot be used, or there is no guardian: nothing is changed then.
+    /// When the journal cannot be used, or the guardian cannot be started: nothing is changed then.
     pub fn begin(
         root: &Root,
         world: Option<&Root>,
@@ -83,7 +83,7 @@ impl HandOver {
         Ok(hand_over)
     }
 
-    /// Holds the policies that have come since; each once, for what another program has chosen meanwhile stays.
+    /// Holds policies that have appeared since; each only once, so that another program's later choice stays.
     pub fn hold_new(&mut self, now: BootTime) {
         if now < self.next_search {
             return;
@@ -108,7 +108,7 @@ impl HandOver {
             }
         }
         if let Err(error) = self.follow_the_system() {
-            let message = format!("only the guardian can give governors back: {error:#}");
+            let message = format!("only the guardian can restore the governors: {error:#}");
             if message != self.told {
                 tracing::warn!("{message}");
                 self.told = message;
@@ -117,7 +117,7 @@ impl HandOver {
         self.next_search = now + if self.known.is_empty() { FIRST_SEARCH_PERIOD } else { SEARCH_PERIOD };
     }
 
-    /// Moves the journal to where the system that boots has its own. An initial RAM disk's may go again.
+    /// Moves the journal to the runtime folder of the booting system, but not to one in an initramfs, which does not last.
     fn follow_the_system(&mut self) -> anyhow::Result<()> {
         let Some(world) = self.world.as_ref().filter(|world| has_lasting_runtime_folder(world)) else { return Ok(()) };
         let folder = Holder::Boot.folder(world);
@@ -128,7 +128,7 @@ impl HandOver {
         match Guardian::start(Holder::Boot, &folder, &self.root) {
             Ok(guardian) => {
                 std::mem::replace(&mut self.journal, twin).forget();
-                // The one before finds an empty journal, and ends.
+                // The previous guardian finds an empty journal and exits.
                 self._guardian = Some(guardian);
                 Ok(())
             }
@@ -139,7 +139,7 @@ impl HandOver {
         }
     }
 
-    /// The policies that are held.
+    /// The held policies.
     pub fn held(&self) -> Vec<String> {
         let name = |path: &PathBuf| {
             // Before Linux 4.2 the folder is `cpu0/cpufreq`.
@@ -153,7 +153,7 @@ impl HandOver {
         self.journal.leases().iter().filter_map(|lease| folder(&lease.target)).collect()
     }
 
-    /// Gives everything back. What refuses is left to `brisk restore`, and said.
+    /// Restores all governors. A failed restore is reported and left to `brisk restore`.
     pub fn end(mut self) -> Vec<Restoration> {
         let restorations = self.journal.release_all();
         for Restoration { target, outcome, .. } in &restorations {
@@ -192,13 +192,13 @@ mod tests {
 
     // Verifies BOOT-2.
     #[test]
-    fn what_is_there_and_what_comes_later_is_held_and_handed_back() {
+    fn present_and_later_policies_are_held_and_restored() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         policy(&root, 0, "ondemand");
         policy(&root, 1, "performance");
         let at = BootTime::from_milliseconds;
-        // The guardian is this very program, and a test is none: what is tested here is what it would guard.
+        // Without a guardian: it would be this program, and a test binary cannot be one.
         let mut hand_over = HandOver {
             root: root.clone(),
             world: None,
@@ -222,7 +222,7 @@ mod tests {
         );
         fs::write(root.path(format!("{POLICIES}/policy4/scaling_governor")), "powersave").unwrap();
         hand_over.hold_new(at(9000));
-        assert_eq!(governor(&root, 4), "powersave", "another program's choice is not fought");
+        assert_eq!(governor(&root, 4), "powersave", "another program's choice stays");
         let outcomes = hand_over.end();
         assert_eq!(outcomes.len(), 3);
         assert_eq!([0, 1, 4].map(|number| governor(&root, number)), ["ondemand", "ondemand", "powersave"]);

@@ -1,4 +1,4 @@
-//! Watching a boot from its start to its end: samples onto a tape, governors held, and a recording when it is over.
+//! Watches a boot from start to end: takes samples onto a tape, holds governors, and writes a recording at the end.
 
 mod archive;
 pub mod first_process;
@@ -26,89 +26,89 @@ use brisk_mechanism::boot::{Ended, Sign};
 use brisk_sys::process::first_process as view;
 use brisk_sys::{BootTime, Root};
 
-/// How often a place for the recording is looked for when there is none.
+/// How often writing the recording is retried while no place takes it.
 const PLACE_PERIOD: Duration = Duration::from_millis(500);
-/// Without samples, how often the signs are looked for.
+/// Without samples, how often the signs are checked.
 const WATCH_PERIOD: Duration = Duration::from_millis(100);
 
-/// What is wanted.
+/// What to record and hold.
 #[derive(Debug, Clone)]
 pub struct HoldOptions {
     /// The system.
     pub root: Root,
-    /// True for the child of the first process: nothing is mounted yet, and what is mounted later is somewhere else.
+    /// True for the child of the first process: nothing is mounted yet, and later mounts are in another mount namespace.
     pub first_process: bool,
-    /// What is recorded, if anything.
+    /// The recording, if any.
     pub recording: Option<Recording>,
-    /// Which governors are held, if any are.
+    /// How governors are held, if they are.
     pub hold: Option<Hold>,
-    /// The signs that the boot has completed; none for what the system has.
+    /// The signs that the boot has completed; empty for those that the system provides.
     pub signs: Vec<Sign>,
-    /// It is over after this long, whatever the signs say.
+    /// The watch ends after this time even without a sign.
     pub timeout: Duration,
 }
 
-/// What is recorded, and where it goes.
+/// The options of a recording.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// Time between two samples.
+    /// The time between two samples.
     pub period: Duration,
-    /// What the samples may take in memory.
+    /// The most memory for samples.
     pub limit_bytes: usize,
-    /// Where it goes: the first place that takes it.
+    /// The files to try in this order; the first one that can be written is used.
     pub places: Vec<PathBuf>,
-    /// How long a place is waited for.
+    /// How long writing is retried while no place takes the recording.
     pub patience: Duration,
 }
 
-/// What is done about governors.
+/// How governors are held.
 #[derive(Debug, Clone)]
 pub struct Hold {
     /// The governor for policies that boot under `performance` already.
     pub then: Option<String>,
 }
 
-/// What came of it.
+/// The result of a watch.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Why it ended.
     pub ended: String,
-    /// When it began and ended, in milliseconds since boot.
+    /// When it began, in milliseconds since boot.
     pub began_ms: u64,
-    /// The same.
+    /// When it ended, in milliseconds since boot.
     pub ended_ms: u64,
     /// The CPU time of this process until then, in milliseconds.
     pub cpu_ms: f64,
-    /// What was recorded, if anything.
+    /// The recording, if any.
     pub recording: Option<Recorded>,
-    /// The policies whose governors were handed back, if any were to be.
+    /// The policies whose governors were restored, if governors were to be held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handed_back: Option<Vec<String>>,
-    /// What could not be done, in sentences.
+    /// The faults, in sentences.
     pub faults: Vec<String>,
 }
 
 /// A recording that was written.
 #[derive(Debug, Serialize)]
 pub struct Recorded {
-    /// Where it is.
+    /// Its path.
     pub file: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// Samples in it.
+    /// The number of samples in it.
     pub samples: u32,
-    /// Samples that had no room in memory.
+    /// Samples dropped because the memory limit was reached.
     pub dropped: u32,
-    /// Processes that had to wait for a later sample, because too many began at once; each counts as often as it waited.
+    /// How often a process was deferred to a later sample, because too many started at once.
     pub passed_over: u64,
-    /// What the samples took in memory.
+    /// The memory that the samples took.
     pub memory_bytes: usize,
 }
 
-/// Watches until the boot has completed, hands the governors back, and writes what was recorded.
+/// Watches until the boot has completed, restores the governors, and writes the recording.
 ///
 /// # Errors
-/// When it cannot wait, or no place took the recording. Governors are back all the same.
+/// When it cannot wait, or no place takes the recording. The governors are restored even then.
 pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
     let began = BootTime::now();
     let deadline = began + options.timeout;
@@ -148,7 +148,7 @@ pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
         if now >= deadline {
             break Ended::TimedOut;
         }
-        // A moment that has passed, as after a suspend, is not made up for.
+        // Samples that were missed, for example during suspend, are not made up for.
         next = (next + period).max(now + period / 2);
         samples += 1;
         if stop.is_asked_for_before((next + stagger(period, samples)).min(deadline))? {
@@ -172,9 +172,9 @@ pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// By how much sample number `look` is late on purpose. Most kernels charge the whole time between two ticks of their clock to
-/// the task that runs at the second one; samples in step with the ticks would be charged each time or never, and their
-/// own time would hide that of other tasks. Multiples of the golden ratio are spread evenly, however many there are.
+/// The intentional delay of sample number `sample`. Most kernels charge the whole time between two scheduler ticks to the task
+/// that runs at the second one. Samples in step with the ticks would be charged each time or never, and their own time would
+/// hide that of other tasks. Multiples of the golden ratio modulo 1 are spread evenly, for any number of samples.
 fn stagger(period: Duration, sample: u32) -> Duration {
     (period / 4).mul_f64((f64::from(sample) * 0.618_033_988_75).fract())
 }
@@ -185,7 +185,7 @@ fn hand_back(hand_over: HandOver) -> Vec<String> {
     held
 }
 
-/// Writes the recording as soon as there is a place for it.
+/// Writes the recording, and retries until a place takes it.
 fn write(world: &Root, recording: &Recording, sampler: &Sampler, header: &str) -> anyhow::Result<Recorded> {
     let patience = BootTime::now() + recording.patience;
     loop {
@@ -208,7 +208,7 @@ fn write(world: &Root, recording: &Recording, sampler: &Sampler, header: &str) -
     }
 }
 
-/// The recording's first file: keys and values, as bootchart has them, and some of brisk's own.
+/// The recording's header file: bootchart's keys and values, and some of brisk's own.
 fn header(root: &Root, report: &Report, recording: &Recording, sampler: &Sampler) -> String {
     let system = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
@@ -246,7 +246,7 @@ fn cpu_ms() -> f64 {
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
-/// SIGTERM and SIGINT as something to wait for.
+/// SIGTERM and SIGINT as a descriptor to poll.
 struct Stop {
     stop: UnixStream,
 }
@@ -259,7 +259,7 @@ impl Stop {
         Ok(Self { stop })
     }
 
-    /// Waits until `moment`; true when the end was asked for meanwhile.
+    /// Waits until `moment`; true when a signal arrived before.
     fn is_asked_for_before(&self, moment: BootTime) -> anyhow::Result<bool> {
         loop {
             let left = moment.since(BootTime::now());

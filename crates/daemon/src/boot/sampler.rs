@@ -1,4 +1,4 @@
-//! One look at everything that a boot chart shows, onto the tape.
+//! Samples everything that a boot chart shows, onto the tape.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use brisk_sys::memory::psi;
 use brisk_sys::process::process_watch::{ProcessWatch, Seen};
 use brisk_sys::{BootTime, Root};
 
-/// How often files are looked for that were not there, as when a cpufreq driver comes as a module.
+/// How often missing files are searched for again: a cpufreq driver, for example, may be a module.
 const SEARCH_PERIOD: Duration = Duration::from_secs(2);
 const PRESSURES: [&str; 3] = ["cpu", "memory", "io"];
 
-/// The open files, and their rows.
+/// The open files, and their rows on the tape.
 #[derive(Debug)]
 pub struct Sampler {
     root: Root,
@@ -26,12 +26,12 @@ pub struct Sampler {
     frequencies: CurrentFrequencies,
     processes: Option<ProcessWatch>,
     cpu_rows: BTreeMap<Option<u32>, (Row, u32)>,
-    /// `None` for what is no disk.
+    /// `None` for a device that is not a whole disk.
     disk_rows: HashMap<Vec<u8>, Option<Row>>,
     frequency_rows: BTreeMap<u32, (Row, u32)>,
     pressure_rows: [Option<Row>; PRESSURES.len()],
     process_rows: HashMap<u32, Row>,
-    /// What all CPUs together have worked for processes, in clock ticks since boot.
+    /// The user, nice and system time of all CPUs, in clock ticks since boot.
     busy_ticks: Option<u64>,
     next_search: BootTime,
     buffer: Vec<u8>,
@@ -60,7 +60,7 @@ impl Files {
 }
 
 impl Sampler {
-    /// Of the system below `root`, onto a tape of at most `limit_bytes`.
+    /// Samples the system below `root` onto a tape of at most `limit_bytes`.
     pub fn new(root: &Root, limit_bytes: usize) -> Self {
         Self {
             root: root.clone(),
@@ -79,17 +79,17 @@ impl Sampler {
         }
     }
 
-    /// What was recorded.
+    /// The tape.
     pub fn tape(&self) -> &Tape {
         &self.tape
     }
 
-    /// Processes that had to wait for the next sample.
+    /// How often a process was deferred to the next sample.
     pub fn passed_over(&self) -> u64 {
         self.processes.as_ref().map_or(0, ProcessWatch::passed_over)
     }
 
-    /// Takes a sample. What cannot be read is not in it.
+    /// Takes a sample, without the files that cannot be read.
     pub fn sample(&mut self, now: BootTime) {
         if now >= self.next_search {
             self.next_search = now + SEARCH_PERIOD;
@@ -192,7 +192,7 @@ impl Sampler {
     }
 }
 
-/// Ends the rows that were not seen at `moment`: a CPU that went away. When it comes back it has a new one.
+/// Ends the rows that were not seen at `moment`, such as that of a CPU that went offline. It gets a new row when it is back.
 fn end_unseen<Key: Ord + Copy>(tape: &mut Tape, rows: &mut BTreeMap<Key, (Row, u32)>, moment: u32) {
     rows.retain(|_, (row, seen)| {
         if *seen != moment {

@@ -1,4 +1,4 @@
-//! Looking for the signs that a boot has completed.
+//! Checks for the signs that a boot has completed.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,20 +15,20 @@ use brisk_sys::process::process_watch::{ProcessWatch, Seen};
 use brisk_sys::system::android_properties;
 use brisk_sys::{BootTime, Root};
 
-/// How often files and processes are looked for.
+/// How often files and processes are checked.
 const PERIOD: Duration = Duration::from_millis(200);
-/// How often that is more work: hundreds of small files.
+/// How often properties are checked, which is expensive: they are in hundreds of small files.
 const PROPERTY_PERIOD: Duration = Duration::from_secs(1);
-/// Where nothing else is said, the program that knows puts this file there; below the runtime folder's parent.
+/// The default sign: a program on the device creates this file, below the runtime folder's parent, when the boot has completed.
 const FILE: &str = "/run/brisk-boot-completed";
 
-/// Those that are waited for.
+/// The awaited signs.
 #[derive(Debug)]
 pub struct Signs {
     wanted: Vec<Sign>,
-    /// The root of the system that boots, which is not always this process's.
+    /// The root of the booting system, which may differ from this process's.
     world: Root,
-    /// True when this process has a view of its own.
+    /// True when it differs.
     apart: bool,
     processes: Option<ProcessWatch>,
     appeared: Vec<Sign>,
@@ -44,7 +44,7 @@ struct Systemd {
 }
 
 impl Signs {
-    /// Looks for `wanted`, or for what this system has when nothing is: Android's property, systemd, a file.
+    /// Waits for `wanted`, or if it is empty for the default signs: Android's property, systemd, a file.
     pub fn new(wanted: &[Sign], root: &Root, world: &Root) -> Self {
         let natural = [Sign::android(), Sign::Systemd, Sign::File(FILE.into())];
         let wanted = if wanted.is_empty() { natural.to_vec() } else { wanted.to_vec() };
@@ -61,7 +61,7 @@ impl Signs {
         }
     }
 
-    /// The first that is there at `now`; looks only as often as is worth it.
+    /// The first sign that exists at `now`. Rate-limits its checks.
     pub fn check(&mut self, now: BootTime) -> Option<Sign> {
         if now < self.next {
             return None;
@@ -98,11 +98,11 @@ impl Signs {
 }
 
 impl Systemd {
-    /// Leaves the waiting to systemctl, which costs nothing meanwhile.
+    /// Runs `systemctl is-system-running --wait`, which sleeps until the boot has completed.
     fn has_finished(&mut self, now: BootTime, world: &Root, apart: bool) -> bool {
         const RETRY: Duration = Duration::from_secs(1);
         let Some(child) = &mut self.child else {
-            // The socket by which systemctl talks to a systemd that has no message bus yet.
+            // The socket by which systemctl reaches systemd before the message bus runs.
             if now >= self.not_before && world.exists("/run/systemd/private") {
                 self.not_before = now + RETRY;
                 self.child = start(world, apart).ok();
@@ -118,7 +118,7 @@ impl Systemd {
         }
         self.child = None;
         self.not_before = now + RETRY;
-        // Anything else is not an end: systemd has moved from the initial RAM disk, for instance.
+        // Any other state does not end the boot: systemd may have left the initramfs, for example.
         matches!(said.trim(), "running" | "degraded" | "maintenance")
     }
 }
@@ -136,7 +136,7 @@ fn start(world: &Root, apart: bool) -> std::io::Result<Child> {
     let mut command = Command::new("systemctl");
     command.args(["is-system-running", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     if apart {
-        // By its own name: the root of `world` is a link into that name space.
+        // Opened by its own path: the root of `world` is a link into that mount namespace.
         let name_space = File::open("/proc/1/ns/mnt")?;
         let enter = move || Ok(move_into_link_name_space(name_space.as_fd(), Some(LinkNameSpaceType::Mount))?);
         // SAFETY: between fork and exec, `enter` makes one system call and nothing else.

@@ -1,4 +1,4 @@
-//! What a dry run shows beyond decisions: it asks each second what children and mechanisms would do, and prints what is new.
+//! Actions other than decisions in a dry run: asks every second what children and mechanisms would do, and prints what is new.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use crate::{Engine, killer};
 use brisk_mechanism::{Child, Foreseen};
 use brisk_sys::{BootTime, Root};
 
-/// How often.
+/// The period of asking.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What was printed.
+/// The actions printed so far.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     said: Vec<(usize, Foreseen)>,
-    /// When it asks next; none unless it is a dry run in which something is foreseen.
+    /// When it asks next; `None` unless this is a dry run in which an action was foreseen.
     pub(crate) due: Option<BootTime>,
 }
 
-/// What `child` would do now.
+/// The actions that `child` would take now.
 fn of_child(root: &Root, child: &Child) -> Vec<Foreseen> {
     match child.subcommand {
         killer::SUBCOMMAND => killer::foresee(root, &child.arguments),
@@ -25,7 +25,7 @@ fn of_child(root: &Root, child: &Child) -> Vec<Foreseen> {
     }
 }
 
-/// What `child` would do when it is told `line`.
+/// The actions that `child` would take on the input `line`.
 pub(crate) fn of_line(root: &Root, child: &Child, line: &str) -> Vec<Foreseen> {
     match child.subcommand {
         killer::SUBCOMMAND => Vec::from_iter(killer::foresee_line(root, line)),
@@ -34,14 +34,14 @@ pub(crate) fn of_line(root: &Root, child: &Child, line: &str) -> Vec<Foreseen> {
 }
 
 impl Engine {
-    /// Starts again: the configuration has been read.
+    /// Starts again, because the configuration has been read.
     pub(crate) fn follow_dry_run_config(&mut self, now: BootTime) {
         if self.executor.is_dry() {
             self.shown = Shown { due: Some(now), ..Shown::default() };
         }
     }
 
-    /// Shows what would be done now and was not shown before.
+    /// Prints the actions that would be taken now and were not printed before.
     pub(crate) fn show(&mut self, now: BootTime) {
         self.shown.due = None;
         for index in 0..self.mechanisms.len() {

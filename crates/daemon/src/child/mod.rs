@@ -1,4 +1,4 @@
-//! Processes of brisk's own that mechanisms want beside the daemon: started, told, started again when they die, and ended.
+//! Child processes of the daemon that mechanisms want: starts them, sends them lines, restarts them when they die, ends them.
 
 pub(super) mod foresight;
 
@@ -17,10 +17,10 @@ use brisk_sys::error::sentence;
 use brisk_sys::sched::scheduling;
 use brisk_sys::{BootTime, Root};
 
-/// A child that dies is replaced; one that dies at once is not, more often than this.
+/// A child that dies is restarted after this pause.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
-/// The children, by the place of their mechanism in the list.
+/// The children, by the index of their mechanism.
 #[derive(Debug, Default)]
 pub(super) struct Children(BTreeMap<usize, Supervised>);
 
@@ -28,17 +28,17 @@ pub(super) struct Children(BTreeMap<usize, Supervised>);
 struct Supervised {
     wanted: Child,
     running: Option<Running>,
-    /// When it is started, while it does not run.
+    /// When it is started; `None` while it runs.
     due: Option<BootTime>,
 }
 
 impl Children {
-    /// When [`Engine::start_children`] has something to do.
+    /// When [`Engine::start_children`] is due.
     pub(super) fn deadline(&self) -> Option<BootTime> {
         self.0.values().filter_map(|child| child.due).min()
     }
 
-    /// Lets all of them end.
+    /// Ends all children.
     pub(super) fn end(&mut self, poller: &Poller) {
         let all = std::mem::take(&mut self.0);
         all.into_values().filter_map(|child| child.running).for_each(|running| poller.forget(&running));
@@ -46,7 +46,7 @@ impl Children {
 }
 
 impl Engine {
-    /// Starts and ends children as the mechanisms want, and passes on what these say to them.
+    /// Starts and ends children as the mechanisms want, and passes on their lines.
     pub(super) fn follow_children(&mut self, now: BootTime) {
         for index in 0..self.mechanisms.len() {
             let wanted = self.mechanisms.at(index).child();
@@ -66,7 +66,7 @@ impl Engine {
         }
     }
 
-    /// Starts the children whose time has come.
+    /// Starts the children that are due.
     pub(super) fn start_children(&mut self, now: BootTime) {
         let is_due = |(index, child): (&usize, &Supervised)| child.due.filter(|due| *due <= now).map(|_| *index);
         for index in self.children.0.iter().filter_map(is_due).collect::<Vec<_>>() {
@@ -81,7 +81,7 @@ impl Engine {
         if self.executor.is_dry() {
             return;
         }
-        // It would stay where the daemon is now.
+        // The child would inherit the daemon's narrowed CPU mask.
         self.own_mask.narrow_to(None);
         let started = Running::start(&self.options.root, &child.wanted).and_then(|running| {
             self.poller.watch(&running, Token::Child(index as u32))?;
@@ -101,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// A child said that it is ready, or has died.
+    /// A child has reported that it is ready, or has died.
     pub(super) fn hear_child(&mut self, now: BootTime, index: usize) {
         let name = self.mechanisms.at(index).name();
         let Some(child) = self.children.0.get_mut(&index) else { return };
@@ -134,7 +134,7 @@ impl Engine {
     }
 }
 
-/// A running child. Dropped, it lets it end. As a descriptor it is readable when the child is ready or has died.
+/// A running child, ended when this is dropped. As a descriptor it is readable when the child is ready or has died.
 #[derive(Debug)]
 struct Running {
     child: std::process::Child,
@@ -163,14 +163,14 @@ impl Running {
         Ok(Self { child, lifeline, end })
     }
 
-    /// Tells it one line. A child that is too busy to listen has something more urgent to do.
+    /// Sends it one line, without blocking: a busy child may miss it.
     fn tell(&mut self, line: &str) {
         if let Some(lifeline) = &mut self.lifeline {
             let _ = io::Write::write_all(lifeline, format!("{line}\n").as_bytes());
         }
     }
 
-    /// Hears what it says; false when it has ended.
+    /// Reads its output; false when it has exited.
     fn hear(&mut self) -> bool {
         let mut bytes = [0; 64];
         match io::Read::read(&mut self.end, &mut bytes) {

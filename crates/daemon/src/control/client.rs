@@ -1,4 +1,4 @@
-//! One client of the control socket: bounded input, bounded output, a bounded time to say something.
+//! One client of the control socket, with limits on input, output and silence.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,19 +10,19 @@ use super::protocol::{self, MAXIMUM_LINE_BYTES};
 use super::rates::Caller;
 use brisk_sys::BootTime;
 
-/// A client that reads nothing gets no more than this stored for it.
+/// The most output that is stored for a client that does not read.
 const MAXIMUM_OUTPUT_BYTES: usize = 256 << 10;
 /// A client that has not read an answer for this long is disconnected.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
-/// One that has connected, or begun a request, and has not ended one for this long as well.
+/// A client that has connected, or begun a request, and completes no request for this long is disconnected.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 
 /// Whether a client stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stay {
-    /// It stays.
+    /// It stays connected.
     Yes,
-    /// It goes, now.
+    /// It is disconnected now.
     No,
 }
 
@@ -30,19 +30,19 @@ pub enum Stay {
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
-    /// Who it is.
+    /// Its credentials.
     pub caller: Caller,
     input: Vec<u8>,
     output: VecDeque<u8>,
-    /// It has sent everything it will send.
+    /// It has shut down its sending side.
     ended: bool,
-    /// Nothing more is read from it; it is hung up on when its output is gone.
+    /// Nothing more is read from it; it is disconnected once its output is written.
     closing: bool,
-    /// It wants to hear of every launch.
+    /// It receives every launch.
     pub watching: bool,
-    /// When it connected or asked last.
+    /// When it connected or sent its last request.
     pub asked_at: BootTime,
-    /// When it connected or began a request, until it has ended one.
+    /// When it connected or began a request, until it has completed one.
     silent_since: Option<BootTime>,
     blocked_since: Option<BootTime>,
 }
@@ -68,7 +68,7 @@ impl Client {
         })
     }
 
-    /// Reads a bounded amount of what it sent.
+    /// Reads at most [`MAXIMUM_LINE_BYTES`] of what it sent.
     pub fn read(&mut self, now: BootTime) -> Stay {
         if self.closing {
             return Stay::Yes;
@@ -86,7 +86,7 @@ impl Client {
         Stay::Yes
     }
 
-    /// Its next complete line, if its last answer is on its way.
+    /// Its next complete line, if its last answer has been written.
     pub fn next_line(&mut self, now: BootTime) -> Option<Vec<u8>> {
         if self.closing || !self.output.is_empty() {
             return None;
@@ -106,7 +106,7 @@ impl Client {
         Some(line)
     }
 
-    /// Sends `line`, now or when it reads again. A watcher that does not keep up is hung up on.
+    /// Queues `line`. A client that does not keep up with its output is disconnected.
     pub fn send(&mut self, line: &str) {
         if self.output.len() + line.len() > MAXIMUM_OUTPUT_BYTES {
             self.closing = true;
@@ -115,14 +115,14 @@ impl Client {
         self.output.extend(line.as_bytes());
     }
 
-    /// Sends why it is hung up on, and hangs up then.
+    /// Queues an error, after which the client is disconnected.
     pub fn refuse(&mut self, error: &str) {
         self.send(&protocol::refusal(error));
         self.closing = true;
         self.input = Vec::new();
     }
 
-    /// Writes what there is to write, without waiting.
+    /// Writes queued output without blocking.
     pub fn flush(&mut self, now: BootTime) -> Stay {
         while !self.output.is_empty() {
             match self.stream.write(self.output.as_slices().0) {
@@ -143,12 +143,12 @@ impl Client {
         if self.closing || finished { Stay::No } else { Stay::Yes }
     }
 
-    /// True while it is waited for to read.
+    /// True while output waits for the client to read.
     pub fn is_blocked(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// True when it has sent everything and only listens: its descriptor stays readable for ever.
+    /// True when it has shut down its sending side: its descriptor stays readable for ever.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -158,7 +158,7 @@ impl Client {
         !self.closing && self.output.is_empty() && self.input.contains(&b'\n')
     }
 
-    /// When it is disconnected, unless it asks or reads before.
+    /// When it is disconnected, unless it sends or reads before.
     pub fn deadline(&self) -> Option<BootTime> {
         let silent = self.silent_since.filter(|_| !self.watching).map(|since| since + SILENT_AFTER);
         self.blocked_since.map(|since| since + STUCK_AFTER).or(silent)

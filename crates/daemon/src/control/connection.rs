@@ -1,4 +1,4 @@
-//! The client's end of the control socket: for `brisk status`, `brisk launch` and the experiments.
+//! The client side of the control socket: for `brisk status`, `brisk launch` and the experiments.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::protocol::{self, Message, Request, VERSION};
 use brisk_sys::Root;
 
-/// A daemon that works answers within milliseconds.
+/// A working daemon answers within milliseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the daemon did not answer.
@@ -19,24 +19,24 @@ pub enum ConnectionError {
     /// No program listens.
     #[error("no daemon is running (no program listens on {}); start it with `brisk daemon`", path.display())]
     NoDaemon {
-        /// Where it would listen.
+        /// The socket.
         path: PathBuf,
     },
-    /// The socket belongs to others.
+    /// This user may not use the socket.
     #[error("may not use {}: run as root, or as a member of its group", path.display())]
     Denied {
         /// The socket.
         path: PathBuf,
     },
-    /// It listens and does not answer.
+    /// The daemon does not answer.
     #[error("the daemon on {} does not answer: {source}", path.display())]
     Io {
         /// The socket.
         path: PathBuf,
-        /// What failed.
+        /// The reason.
         source: io::Error,
     },
-    /// It answered that it will not.
+    /// The daemon answered with an error.
     #[error("the daemon refused: {0}")]
     Refused(String),
 }
@@ -71,14 +71,14 @@ impl Connection {
         Ok(Self { path, reader: BufReader::new(stream) })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     ///
     /// # Errors
-    /// [`ConnectionError::Refused`] with the daemon's words, or when it does not answer.
+    /// [`ConnectionError::Refused`] with the daemon's text, or when it does not answer.
     pub fn request(&mut self, request: Request) -> Result<Value, ConnectionError> {
         let mut line = serde_json::to_string(&Message { version: VERSION, request }).unwrap_or_default();
         line.push('\n');
-        // A daemon that hangs up at once has said why before.
+        // If the daemon has closed the connection, it has sent the reason before.
         let sent = self.reader.get_mut().write_all(line.as_bytes());
         match self.next() {
             Ok(Some(answer)) => Ok(answer),
@@ -87,7 +87,7 @@ impl Connection {
         }
     }
 
-    /// After [`Request::Watch`]: the next line, however long it takes; `None` when the daemon has gone.
+    /// After [`Request::Watch`]: waits for the next line without a timeout; `None` when the daemon has closed the connection.
     ///
     /// # Errors
     /// As [`Connection::request`].

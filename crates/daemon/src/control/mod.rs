@@ -1,8 +1,8 @@
 //! The control socket: `brisk status`, `brisk launch` and other programs talk to the daemon here.
 //!
-//! Only root, the daemon's user and the socket's group may; a client that floods, sends garbage or says or reads nothing is
-//! told what was wrong and disconnected, while the others are served. How often a client asks is counted by who it is
-//! (`rates`); where all places are taken, those who have been idle for long make room, and root always gets one.
+//! Only root, the daemon's user and the socket's group may connect. A client that floods, sends garbage, or sends or reads
+//! nothing gets an error and is disconnected, without effect on other clients. Request rates are counted by the peer's
+//! credentials (`rates`). At the limit of clients a long idle one is disconnected, and root can always connect.
 
 pub mod client;
 pub mod connection;
@@ -30,14 +30,14 @@ use client::{Client, Stay};
 use protocol::Request;
 use rates::{Caller, Counted, Rates};
 
-/// Who may use the socket: its owner and its group.
+/// Owner and group may use the socket.
 const SOCKET_MODE: u32 = 0o660;
-/// Where all places are taken, one who has asked for nothing for this long makes room.
+/// At the limit of clients, one that has sent no request for this long may be disconnected for a new one.
 const IDLE_AFTER: Duration = Duration::from_secs(10);
-/// The folder lets the group through.
+/// The group may enter the folder.
 const FOLDER_MODE: u32 = 0o750;
 
-/// Where the socket is below `root`, really.
+/// The real path of the socket below `root`.
 pub fn path(root: &Root) -> PathBuf {
     root.runtime_folder().join("control")
 }
@@ -51,18 +51,18 @@ pub struct Control {
     config: ControlConfig,
     clients: BTreeMap<u32, Client>,
     next_number: u32,
-    /// Whose line was taken last.
+    /// The client whose line was taken last.
     served: u32,
     rates: Rates,
-    /// Clients that were turned away.
+    /// The number of clients refused or disconnected.
     pub refused: u64,
 }
 
 impl Control {
-    /// Listens below `root`. The caller holds the journal's lock, so that a socket that is there is a dead one's.
+    /// Listens below `root`. The caller holds the journal's lock, so an existing socket is from a dead daemon.
     ///
     /// # Errors
-    /// When the socket cannot be made, or the group of the configuration does not exist.
+    /// When the socket cannot be created, or the configured group does not exist.
     pub fn open(root: &Root, config: &ControlConfig, poller: &Poller) -> anyhow::Result<Self> {
         let path = path(root);
         match fs::remove_file(&path) {
@@ -93,10 +93,10 @@ impl Control {
         Ok(control)
     }
 
-    /// Takes other limits and another group.
+    /// Applies new limits and a new group.
     ///
     /// # Errors
-    /// When the group does not exist or the socket cannot be given to it.
+    /// When the group does not exist or the socket's group cannot be changed.
     pub fn reconfigure(&mut self, root: &Root, config: &ControlConfig) -> anyhow::Result<()> {
         if !config.group.is_empty() {
             let gid = group_id(root, &config.group)?;
@@ -115,7 +115,7 @@ impl Control {
         Ok(())
     }
 
-    /// Takes one client that wants to connect.
+    /// Accepts one client.
     pub fn accept(&mut self, now: BootTime, poller: &Poller) {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
@@ -145,9 +145,9 @@ impl Control {
     }
 
     fn admit(&mut self, stream: &UnixStream, now: BootTime, poller: &Poller) -> Result<Caller, String> {
-        let peer = Peer::of(stream).map_err(|error| format!("cannot tell who you are: {error}"))?;
+        let peer = Peer::of(stream).map_err(|error| format!("cannot read your credentials: {error}"))?;
         if peer.uid != 0 && peer.uid != geteuid().as_raw() && !peer.is_in(self.gid) {
-            return Err(format!("user {} may not: only root and group {} may", peer.uid, self.gid));
+            return Err(format!("user {} may not connect: only root and group {} may", peer.uid, self.gid));
         }
         let caller = Caller { uid: peer.uid, pid: peer.pid };
         let maximum = self.config.maximum_requests_per_second;
@@ -158,13 +158,13 @@ impl Control {
             let Some(number) = self.least_missed(now, caller) else {
                 return Err(format!("{} clients are served already: try again", self.config.maximum_clients));
             };
-            self.hang_up(number, "another client needs the place", now, poller);
+            self.hang_up(number, "another client needs the connection", now, poller);
         }
         Ok(caller)
     }
 
-    /// The client that makes room for `caller` where all places are taken: the one that has been idle longest, if for long; for
-    /// root, and for a user who has fewer places by more than one, of the user who has most.
+    /// The client to disconnect for `caller` at the limit of clients: the longest idle one, if idle for [`IDLE_AFTER`]. Else,
+    /// for root or a user with at least two fewer connections, a client of the user that has most.
     fn least_missed(&self, now: BootTime, caller: Caller) -> Option<u32> {
         let places = |uid| self.clients.values().filter(|client| client.caller.uid == uid).count();
         let is_idle = |client: &Client| !client.watching && now.since(client.asked_at) >= IDLE_AFTER;
@@ -177,25 +177,25 @@ impl Control {
         (is_idle(client) || caller.uid == 0 || has_more).then_some(*number)
     }
 
-    /// A client that has sent a line which was not taken yet: each in its turn.
+    /// The next client, round-robin, that has sent a line which was not taken yet.
     pub fn next_pending(&self) -> Option<u32> {
         let mut pending = self.clients.iter().filter(|(_, client)| client.has_line()).map(|(&number, _)| number);
         let first = pending.clone().next();
         pending.find(|&number| number > self.served).or(first)
     }
 
-    /// When [`Control::expire`] has something to do.
+    /// When [`Control::expire`] is due.
     pub fn deadline(&self) -> Option<BootTime> {
         self.clients.values().filter_map(Client::deadline).min()
     }
 
-    /// Hangs up on those who neither ask nor read.
+    /// Disconnects clients that send no request or read no answer.
     pub fn expire(&mut self, now: BootTime, poller: &Poller) {
         let is_due = |client: &Client| client.deadline().is_some_and(|deadline| deadline <= now);
         let due: Vec<u32> =
             self.clients.iter().filter(|(_, client)| is_due(client)).map(|(&number, _)| number).collect();
         due.into_iter()
-            .for_each(|number| self.hang_up(number, "nothing was asked, or no answer was read", now, poller));
+            .for_each(|number| self.hang_up(number, "no request was sent, or no answer was read", now, poller));
     }
 
     fn hang_up(&mut self, number: u32, reason: &str, now: BootTime, poller: &Poller) {
@@ -208,7 +208,7 @@ impl Control {
     }
 
     /// The next request of client `number`, after it became ready: `None` when there is no complete one.
-    /// The answer goes to [`Control::answer`].
+    /// The caller answers it with [`Control::answer`].
     pub fn next_request(&mut self, number: u32, now: BootTime) -> Option<Result<Request, String>> {
         let client = self.clients.get_mut(&number)?;
         let line = client.next_line(now)?;
@@ -221,10 +221,10 @@ impl Control {
         Some(protocol::parse(&line))
     }
 
-    /// Reads what client `number` sent, if it is to be heard.
+    /// Reads from client `number`, unless it has an answer or a request pending.
     pub fn read(&mut self, number: u32, now: BootTime, poller: &Poller) {
         let Some(client) = self.clients.get_mut(&number) else { return };
-        // No more than one read is ever stored: what was read is answered first.
+        // At most one read is stored: its requests are answered first.
         if !client.is_blocked() && !client.has_line() && client.read(now) == Stay::No {
             self.drop_client(number, poller);
         }
@@ -234,19 +234,19 @@ impl Control {
     pub fn answer(&mut self, number: u32, line: &str, now: BootTime) {
         if let Some(client) = self.clients.get_mut(&number) {
             client.send(line);
-            // Once at once: most answers fit, and the next request may follow in the same breath.
+            // Write immediately: most answers fit, and then the client's next request can be taken.
             let _ = client.flush(now);
         }
     }
 
-    /// Client `number` wants to hear of every launch.
+    /// Client `number` receives every launch from now on.
     pub fn watch(&mut self, number: u32) {
         if let Some(client) = self.clients.get_mut(&number) {
             client.watching = true;
         }
     }
 
-    /// True while a client wants to hear of every launch.
+    /// True while a client watches launches.
     pub fn is_watched(&self) -> bool {
         self.clients.values().any(|client| client.watching)
     }
@@ -261,7 +261,7 @@ impl Control {
         }
     }
 
-    /// Writes what client `number` still gets, and waits for what it needs next.
+    /// Writes the pending output of client `number`, then polls it for reading or writing.
     pub fn settle(&mut self, number: u32, now: BootTime, poller: &Poller) {
         let Some(client) = self.clients.get_mut(&number) else { return };
         let stays = client.flush(now) == Stay::Yes && !(client.has_ended() && client.watching && !client.is_blocked());
@@ -290,14 +290,14 @@ impl Drop for Control {
     }
 }
 
-/// Says why, if there is room for it, and hangs up.
+/// Sends the reason, if the socket buffer takes it, and closes the connection.
 fn turn_away(mut stream: UnixStream, reason: &str) {
     if stream.set_nonblocking(true).is_ok() {
         let _ = stream.write_all(protocol::refusal(reason).as_bytes());
     }
 }
 
-/// The number of group `name`, from /etc/group or the number itself.
+/// The gid of group `name`, from /etc/group, or `name` itself if it is a number.
 fn group_id(root: &Root, name: &str) -> anyhow::Result<u32> {
     if let Ok(gid) = name.parse() {
         return Ok(gid);

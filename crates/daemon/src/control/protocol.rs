@@ -1,12 +1,12 @@
-//! What is said on the control socket: one JSON object a line, in both directions.
+//! The protocol of the control socket: one JSON object per line, in both directions.
 //!
 //! `{"version":1,"request":"status"}` is answered by `{"version":1,"ok":true,"result":{...}}` or
-//! `{"version":1,"ok":false,"error":"..."}`; after `watch` each launch is a line of its own.
+//! `{"version":1,"ok":false,"error":"..."}`; after `watch` the daemon also sends one line for each launch.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The number of this protocol: raised when a request or an answer changes its meaning.
+/// The protocol version: raised when a request or an answer changes its meaning.
 pub const VERSION: u32 = 1;
 /// The longest line that a client may send.
 pub const MAXIMUM_LINE_BYTES: usize = 4096;
@@ -20,24 +20,24 @@ const MAXIMUM_PIDS: usize = 256;
 pub struct Message {
     /// [`VERSION`].
     pub version: u32,
-    /// What is asked for.
+    /// The request.
     #[serde(flatten)]
     pub request: Request,
 }
 
-/// What a client asks for.
+/// A request from a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
 pub enum Request {
-    /// What the daemon does, since when and why.
+    /// The daemon's status.
     Status,
     /// The counters as OpenMetrics text.
     Metrics,
     /// An application starts now.
     Launch {
-        /// Its name, under which its duration is learned.
+        /// Its name, under which the launch duration is learned.
         application: String,
-        /// Its process, where it is known already.
+        /// Its process, if it is known already.
         #[serde(default)]
         pid: Option<u32>,
     },
@@ -51,18 +51,18 @@ pub enum Request {
         /// Their process ids.
         pids: Vec<u32>,
     },
-    /// What every thread is, and what is done for the foreground.
+    /// The class of every thread, and how background work is deprioritised.
     Placement,
-    /// Read the configuration again.
+    /// Reload the configuration.
     Reload,
-    /// Say every launch from now on.
+    /// Send every launch from now on.
     Watch,
 }
 
-/// Reads one line. This is the parser that the fuzzer drives.
+/// Parses one line. The fuzzer drives this parser.
 ///
 /// # Errors
-/// What is wrong with it, in words for the client.
+/// What is wrong with the line, for the client.
 pub fn parse(line: &[u8]) -> Result<Request, String> {
     if line.len() > MAXIMUM_LINE_BYTES {
         return Err(format!("a request has at most {MAXIMUM_LINE_BYTES} bytes"));
@@ -94,17 +94,17 @@ fn check_name(application: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The line of a good answer.
+/// The line of a successful answer.
 pub fn answer(result: &Value) -> String {
     format!("{{\"version\":{VERSION},\"ok\":true,\"result\":{result}}}\n")
 }
 
-/// The line of a bad one.
+/// The line of an error answer.
 pub fn refusal(error: &str) -> String {
     format!("{{\"version\":{VERSION},\"ok\":false,\"error\":{}}}\n", Value::from(error))
 }
 
-/// Reads an answer: the result, or the daemon's error.
+/// Parses an answer: the result, or the daemon's error.
 ///
 /// # Errors
 /// The text of a refusal, or what is wrong with the line.
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_is_wrong() {
+    fn an_invalid_request_is_refused_with_the_reason() {
         let long = format!(r#"{{"version":1,"request":"launch","application":"{}"}}"#, "x".repeat(257));
         let cases = [
             ("", "not a JSON object"),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_read_back() {
+    fn answers_and_errors_survive_a_round_trip() {
         assert_eq!(parse_answer(&answer(&Value::from(7))), Ok(Value::from(7)));
         assert_eq!(parse_answer(&refusal("a \"reason\"\n")), Err("a \"reason\"\n".to_owned()));
         assert_eq!(answer(&Value::Null).matches('\n').count(), 1);

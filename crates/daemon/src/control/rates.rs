@@ -1,16 +1,16 @@
-//! How often each process and each user may connect and ask: by the credentials of the peer, so that no client begins at zero
-//! by connecting again. Pure.
+//! Rate limits for connections and requests of each process and each user, by the peer's credentials: connecting again does
+//! not reset them. Pure.
 
 use std::time::Duration;
 
 use brisk_sys::BootTime;
 
 const WINDOW: Duration = Duration::from_secs(1);
-/// All processes of a user together may ask this many times as often as one. Root is not limited as a user: it may do
-/// everything anyway, and what it starts must not lock it out.
+/// All processes of a user together have this many times the limit of one. Root has no limit per user: it may do everything
+/// anyway, and its own processes must not lock it out.
 const PROCESSES_OF_A_USER: u64 = 4;
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
     /// Its effective user when it connected.
@@ -19,14 +19,14 @@ pub struct Caller {
     pub pid: i32,
 }
 
-/// What is counted.
+/// The kinds of events that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     Connection,
     Request,
 }
 
-/// What each caller did in its present second.
+/// The counts of each caller in its current second.
 #[derive(Debug, Default)]
 pub struct Rates(Vec<Window>);
 
@@ -38,7 +38,7 @@ struct Window {
 }
 
 impl Rates {
-    /// True when `caller` may do so once more at `now`, where a process may do it `maximum` times a second.
+    /// Counts `what` for `caller` at `now`; true when that is within `maximum` per second and process.
     pub fn admit(&mut self, now: BootTime, caller: Caller, what: Counted, maximum: u64) -> bool {
         self.0.retain(|window| now.since(window.began) < WINDOW);
         let mut may = |caller, maximum| {
@@ -62,18 +62,18 @@ mod tests {
 
     // Verifies SOCKET-1.
     #[test]
-    fn each_process_and_each_user_has_its_own_second() {
+    fn rates_are_limited_for_each_process_and_each_user() {
         let at = BootTime::from_milliseconds;
         let mut rates = Rates::default();
         let mut ask = |now_ms, uid, pid| rates.admit(at(now_ms), Caller { uid, pid }, Counted::Request, 10);
         let mut times = |count: u32, now_ms, uid, pid| (0..count).filter(|_| ask(now_ms, uid, pid)).count();
         assert_eq!(times(50, 0, 1000, 7), 10);
-        assert_eq!(times(50, 999, 1000, 7), 0, "it has used its second up");
+        assert_eq!(times(50, 999, 1000, 7), 0, "the limit of its second is reached");
         assert_eq!(times(50, 999, 1000, 8), 10, "another process of this user");
         assert_eq!((9..99).map(|pid| times(50, 999, 1000, pid)).sum::<usize>(), 20, "forty for the user");
         assert_eq!(times(50, 999, 1001, 9), 10, "another user");
         assert_eq!(times(50, 1000, 1000, 7), 10, "a second later");
-        assert_eq!((1..9).map(|pid| times(50, 1000, 0, pid)).sum::<usize>(), 80, "root by process alone");
+        assert_eq!((1..9).map(|pid| times(50, 1000, 0, pid)).sum::<usize>(), 80, "root is limited per process only");
     }
 
     // Verifies SOCKET-1.

@@ -1,11 +1,11 @@
-//! Which value a target holds when several owners claim it, and what comes next when one of them lets go: the lease is
-//! one, the claims behind it are many.
+//! Arbitrates between owners that claim the same target: it has one lease, whose value follows from all claims, and changes
+//! when an owner adds or releases one.
 //!
 //! | target | in force |
 //! |---|---|
 //! | lower utilisation clamps, frequencies | the highest |
 //! | upper utilisation clamps | the lowest, but no lower than the lower clamp that is claimed for the same task |
-//! | CPU masks | the CPUs that all allow; a claim that would leave none is passed over, the oldest claims count first |
+//! | CPU masks | the CPUs that all claims allow, from the oldest claim on; a claim that would leave no CPU is skipped |
 //! | all others | the latest |
 
 use std::collections::BTreeMap;
@@ -14,23 +14,23 @@ use std::path::Path;
 use brisk_sys::cpu::hotplug;
 use brisk_sys::{BootTime, Target};
 
-/// What one owner wants of a target.
+/// The value that one owner wants in a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     pub value: String,
-    /// When the claim ends by itself.
+    /// The deadline.
     pub until: BootTime,
-    /// Why, in words a person understands.
+    /// Why, for the user.
     pub reason: String,
 }
 
-/// The claims on every target, each owner's at most once, the oldest first.
+/// The claims on every target, at most one per owner, the oldest first.
 #[derive(Debug, Default)]
 pub struct Claims {
     by_target: BTreeMap<Target, Vec<(&'static str, Claim)>>,
 }
 
-/// How claims on one target become one value.
+/// How several claims on one target are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
     Highest,
@@ -54,7 +54,7 @@ impl Rule {
 }
 
 impl Claims {
-    /// Adds or changes the claim of `owner` on `target`. An owner that renews what it claims already keeps its place.
+    /// Adds or changes the claim of `owner` on `target`. A renewed claim with the same value keeps its place.
     pub fn put(&mut self, target: &Target, owner: &'static str, claim: Claim) {
         let claims = self.by_target.entry(target.clone()).or_default();
         match claims.iter_mut().find(|(of, known)| *of == owner && known.value == claim.value) {
@@ -66,17 +66,17 @@ impl Claims {
         }
     }
 
-    /// What `owner` claims of `target`.
+    /// The claim of `owner` on `target`.
     pub fn get(&self, target: &Target, owner: &str) -> Option<&Claim> {
         self.of(target).iter().find_map(|(of, claim)| (*of == owner).then_some(claim))
     }
 
-    /// The owners of claims on `target`, the oldest claim's first.
+    /// The owners of the claims on `target`, that of the oldest claim first.
     pub fn owners(&self, target: &Target) -> impl Iterator<Item = &'static str> {
         self.of(target).iter().map(|(owner, _)| *owner)
     }
 
-    /// Takes the claim of `owner` on `target` away; it was that if there was one.
+    /// Removes and returns the claim of `owner` on `target`.
     pub fn remove(&mut self, target: &Target, owner: &str) -> Option<Claim> {
         let claims = self.by_target.get_mut(target)?;
         let index = claims.iter().position(|(of, _)| *of == owner)?;
@@ -87,13 +87,13 @@ impl Claims {
         Some(claim)
     }
 
-    /// Takes all claims on `target` away: whose they were.
+    /// Removes all claims on `target`, and returns their owners.
     pub fn clear(&mut self, target: &Target) -> Vec<&'static str> {
         self.by_target.remove(target).unwrap_or_default().into_iter().map(|(owner, _)| owner).collect()
     }
 
-    /// Takes those away that have ended by `now` while another one on the same target goes on: whose they were. The last
-    /// ones end with the lease.
+    /// Removes claims that have expired by `now` while another claim on the same target goes on, and returns their owners.
+    /// The last claims on a target end with its lease.
     pub fn expire(&mut self, now: BootTime) -> Vec<(Target, &'static str)> {
         let mut ended = Vec::new();
         for (target, claims) in &mut self.by_target {
@@ -105,13 +105,13 @@ impl Claims {
         ended
     }
 
-    /// When [`Claims::expire`] has something to do.
+    /// When [`Claims::expire`] is due.
     pub fn next_deadline(&self) -> Option<BootTime> {
         let shared = self.by_target.values().filter(|claims| claims.len() > 1);
         shared.flatten().map(|(_, claim)| claim.until).min()
     }
 
-    /// What `target` is to hold, until when and why; `None` when nothing claims it.
+    /// The value for `target`, with deadline and reason; `None` when it is not claimed.
     pub fn in_force(&self, target: &Target) -> Option<Claim> {
         let claims = self.of(target);
         let latest = || claims.last().map(|(_, claim)| claim.clone());
@@ -125,7 +125,7 @@ impl Claims {
         }
     }
 
-    /// The upper clamp that is claimed for the task of the lower one `target`: what it holds depends on that.
+    /// The upper clamp of the same task as the lower clamp `target`, if it is claimed: its value depends on the lower one.
     pub fn follower(&self, target: &Target) -> Option<Target> {
         let Target::UtilizationClampMinimum { pid: tid, start_time_ticks } = *target else { return None };
         Some(Target::UtilizationClampMaximum { tid, start_time_ticks }).filter(|ceiling| !self.of(ceiling).is_empty())
@@ -150,13 +150,13 @@ fn number(claim: &Claim) -> Option<i64> {
     claim.value.parse().ok()
 }
 
-/// The claim whose number `rank` ranks highest, and of equal ones the one that lasts longest; `None` when one is no number.
+/// The claim with the highest `rank` of its number, and of equals the one that lasts longest; `None` if a value is no number.
 fn extreme(claims: &[(&'static str, Claim)], rank: fn(i64) -> i64) -> Option<Claim> {
     let ranked: Option<Vec<_>> = claims.iter().map(|(_, claim)| Some((rank(number(claim)?), claim))).collect();
     ranked?.into_iter().max_by_key(|(rank, claim)| (*rank, claim.until)).map(|(_, claim)| claim.clone())
 }
 
-/// The CPUs of all claims, the oldest first, but for those that would leave none; `None` when one is no list of CPUs.
+/// The CPUs that all claims allow, from the oldest on, skipping claims that would leave none; `None` if one is no CPU list.
 fn intersection(claims: &[(&'static str, Claim)]) -> Option<Claim> {
     let mut in_force: Option<(Vec<u32>, Claim)> = None;
     for (_, claim) in claims {
@@ -221,7 +221,7 @@ mod tests {
             (floor(), ["300", "100", "200"], "300"),
             (ceiling(), ["300", "100", "200"], "100"),
             (mask(), ["0-3", "2-5", "0,2-3"], "2-3"),
-            // The second would leave none.
+            // The second claim would leave no CPU.
             (mask(), ["0-1", "2-3", "1-2"], "1"),
             (governor_tunable(), ["95", "40", "60"], "60"),
             (frequency(), ["800000", "max", "1"], "1"),
@@ -263,10 +263,10 @@ mod tests {
 
     // Verifies UNDO-7.
     #[test]
-    fn a_claim_ends_alone_and_the_last_ones_with_the_lease() {
+    fn a_claim_expires_alone_and_the_last_ones_with_the_lease() {
         let mut claims = Claims::default();
         claims.put(&frequency(), "launch", claim("9", 10));
-        assert_eq!(claims.next_deadline(), None, "the journal knows it");
+        assert_eq!(claims.next_deadline(), None, "it ends with the lease");
         claims.put(&frequency(), "placement", claim("5", 20));
         assert_eq!(claims.next_deadline(), Some(at(10)));
         assert!(claims.expire(at(9)).is_empty());

@@ -1,4 +1,4 @@
-//! What a dry run prints, and decisions in words.
+//! The output of a dry run, and descriptions of actions.
 
 use std::fmt;
 use std::io::Write;
@@ -8,7 +8,7 @@ use brisk_sys::BootTime;
 
 use super::Executed;
 
-/// What a dry run is printed to.
+/// The output of a dry run.
 pub struct Output(Box<dyn Write>);
 
 impl Output {
@@ -19,7 +19,7 @@ impl Output {
 
     /// Prints one line.
     pub(super) fn print(&mut self, line: &str) {
-        // A reader that has gone is no reason to stop deciding.
+        // A reader that has exited must not stop the daemon.
         let _ = writeln!(self.0, "{line}");
     }
 }
@@ -30,7 +30,7 @@ impl fmt::Debug for Output {
     }
 }
 
-/// What a dry run prints of a decision.
+/// The line that a dry run prints for a decision.
 pub(super) fn line(json: bool, now: BootTime, mechanism: &str, decision: &Decision) -> String {
     if json {
         let executed = Executed { at: now, mechanism: mechanism.to_owned(), decision: decision.clone(), error: None };
@@ -40,13 +40,13 @@ pub(super) fn line(json: bool, now: BootTime, mechanism: &str, decision: &Decisi
     }
 }
 
-/// An action in words, to follow "would" or a time.
+/// Describes an action, to follow "would" or a time.
 pub fn describe(action: &Action) -> String {
     match action {
         Action::Lease { target, value, .. } => format!("lease {target} at {value}"),
-        Action::Release { target } => format!("give {target} back"),
+        Action::Release { target } => format!("restore {target}"),
         Action::Disinherit { target, original, .. } => {
-            format!("give {target} {original}, with which it would have begun")
+            format!("set {target} to {original} in place of an inherited value")
         }
         Action::Rewrite { target } => format!("write {target} again, unchanged"),
         Action::Pulse { target, value } => format!("write {value} to {target}"),

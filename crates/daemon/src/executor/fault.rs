@@ -4,7 +4,7 @@ use brisk_mechanism::Effect;
 use brisk_sys::DeviceError;
 use brisk_undo::journal::JournalError;
 
-/// The journal's refusal, or the device's.
+/// An error of the journal, or of the device.
 pub(super) enum Fault {
     Journal(JournalError),
     Device(DeviceError),

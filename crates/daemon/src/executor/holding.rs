@@ -1,4 +1,4 @@
-//! Leases behind claims: what is written when an owner claims a target, lets go of it, or its claim ends.
+//! Turns claims into leases: what is written when an owner claims a target, releases it, or its claim expires.
 
 use super::claims::Claim;
 use super::fault::Fault;
@@ -8,10 +8,10 @@ use brisk_sys::{BootTime, Target};
 use brisk_undo::journal::{JournalError, Lease, Restoration};
 
 impl Executor {
-    /// Lets `owner` claim `target`, and leases what is in force then.
+    /// Adds `owner`'s claim on `target`, and leases the value in force then.
     ///
     /// # Errors
-    /// When the lease fails; `owner` has no claim then, and other owners keep what they had, or are told that they lost it.
+    /// When the lease fails; `owner` has no claim then, and other owners keep their claims or get the outcome of losing them.
     pub(super) fn claim(
         &mut self,
         now: BootTime,
@@ -20,10 +20,10 @@ impl Executor {
         claim: Claim,
     ) -> Result<(), JournalError> {
         self.claims.put(target, owner, claim);
-        // The kernel refuses a lower clamp above the upper one at every moment.
+        // The upper clamp first: the kernel refuses a lower clamp above the upper one.
         self.follow_where(now, target, |ceiling, held| ceiling > held);
         let leased = self.lease_in_force(now, target);
-        // Whatever came of it, it is a new lease that counts from now on.
+        // Even if it failed, an earlier failed restore of this target is superseded.
         let known = self.known.entry(target.clone()).or_default();
         (known.is_stuck, known.waiting) = (false, Vec::new());
         if leased.is_err() {
@@ -34,8 +34,8 @@ impl Executor {
         leased
     }
 
-    /// Ends the claims of `owner` on `targets`: what no other owner claims is restored, all of it together and in this order;
-    /// the rest falls back to what is still claimed.
+    /// Ends the claims of `owner` on `targets`. Targets that no other owner claims are restored together, in this order; the
+    /// others fall back to the remaining claims.
     pub(super) fn release(&mut self, now: BootTime, owner: &'static str, targets: &[&Target]) -> Vec<Effect> {
         let mut shared = Vec::new();
         let mut restored = Vec::new();
@@ -76,7 +76,7 @@ impl Executor {
                 return targets.iter().map(|target| end(target).unwrap_or(Effect::Unchanged)).collect();
             }
         };
-        // Where there is none its deadline came first, or it was refused when it was asked for.
+        // No lease: it expired before, or it failed when it was claimed.
         let effect = |restored: Option<Restoration>| {
             let Some(restored) = restored else { return Effect::Unchanged };
             let effect = self.report(&restored);
@@ -88,7 +88,7 @@ impl Executor {
         restorations.into_iter().map(effect).collect()
     }
 
-    /// Ends claims whose deadline has come while others on the same target go on.
+    /// Ends claims whose deadline has passed while other claims on the same target go on.
     pub(super) fn expire_claims(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
         let mut ended = Vec::new();
         for (target, owner) in self.claims.expire(now) {
@@ -99,7 +99,7 @@ impl Executor {
         ended
     }
 
-    /// Takes what became of leases that ended as a whole.
+    /// Ends all claims behind restored leases, and returns each owner with its outcome.
     pub(super) fn ended(&mut self, now: BootTime, restorations: Vec<Restoration>) -> Vec<(&'static str, Outcome)> {
         let mut ended = Vec::new();
         for restoration in restorations {
@@ -110,7 +110,7 @@ impl Executor {
         ended
     }
 
-    /// Takes away all claims on `target`, whose lease has ended or waits for its restoration: what each owner is told.
+    /// Removes all claims on `target`, whose lease has ended or whose restore has failed; returns each owner with its outcome.
     fn end(&mut self, target: &Target, effect: &Effect) -> Vec<(&'static str, Outcome)> {
         let is_kept = self.leases().iter().any(|lease| lease.target == *target);
         let known = self.known.entry(target.clone()).or_default();
@@ -124,7 +124,7 @@ impl Executor {
         owners.into_iter().map(|owner| (owner, self.outcome(owner, target, effect.clone()))).collect()
     }
 
-    /// Gives `target` what is still claimed. Where another tool has written it since, that stays, and all claims are lost.
+    /// Leases what the remaining claims on `target` give. A value that another tool has written since stays; all claims end.
     fn fall_back(&mut self, now: BootTime, target: &Target) {
         if self.claims.in_force(target).is_none() {
             return;
@@ -144,12 +144,12 @@ impl Executor {
         self.lost.extend(lost);
     }
 
-    /// Lets the upper clamp follow the lower one `target` of the same task.
+    /// Updates the upper clamp of the task whose lower clamp is `target`.
     fn follow(&mut self, now: BootTime, target: &Target) {
         self.follow_where(now, target, |ceiling, held| ceiling != held);
     }
 
-    /// The same, where it is to change so.
+    /// As [`Executor::follow`], if `is_to_change` is true for the new and the held value.
     fn follow_where(&mut self, now: BootTime, target: &Target, is_to_change: fn(u32, u32) -> bool) {
         let Some(ceiling) = self.claims.follower(target) else { return };
         let held =
@@ -186,7 +186,7 @@ mod tests {
 
     /// The highest claim is in force.
     const FREQUENCY: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq";
-    /// The latest one is.
+    /// The latest claim is in force.
     const THRESHOLD: &str = "/sys/devices/system/cpu/cpufreq/ondemand/up_threshold";
     const OWNERS: [&str; 3] = ["launch", "placement", "example"];
 
@@ -238,7 +238,7 @@ mod tests {
 
     // Verifies UNDO-7.
     #[test]
-    fn an_expired_claim_leaves_the_others_and_notifies_its_owner() {
+    fn an_expired_claim_ends_alone_and_its_owner_gets_an_outcome() {
         let (_folder, root) = root_of(&[(FREQUENCY, "1\n")]);
         let mut executor = open(&root);
         lease(&mut executor, 0, "launch", (FREQUENCY, 9), 50);
@@ -270,7 +270,7 @@ mod tests {
     enum Step {
         Lease(usize, bool, u32, u64),
         Release(usize, bool),
-        /// Time passes.
+        /// Time passes, in milliseconds.
         Wait(u64),
         /// The daemon is killed, and another one starts.
         Die,
@@ -293,14 +293,14 @@ mod tests {
         }
     }
 
-    /// What is leased of a task's lower or upper clamp.
+    /// The leased value of a task's lower or upper clamp.
     fn leased(executor: &Executor, is_floor: bool) -> Option<u32> {
         let lease = executor.leases().iter().find(|lease| lease.target == clamp(is_floor))?;
         lease.value.parse().ok()
     }
 
     proptest! {
-        // Few kernels clamp, so nothing is written here: what would be is what the executor leases.
+        // Few kernels support clamps, so this is a dry run: it checks the leases of the executor.
         // Verifies UNDO-7.
         #[test]
         fn a_tasks_ceiling_never_goes_below_its_floor(steps in prop::collection::vec(step(), 1..30)) {
@@ -328,7 +328,7 @@ mod tests {
                         executor.expire(at(now_ms));
                         model.retain(|known| known.3 > now_ms);
                     }
-                    // Each owner lets go of both.
+                    // Each owner releases both.
                     Step::Die => {
                         for (owner, is_floor) in OWNERS.into_iter().flat_map(|owner| [(owner, true), (owner, false)]) {
                             decide(&mut executor, now_ms, owner, Action::Release { target: clamp(is_floor) });

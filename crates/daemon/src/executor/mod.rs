@@ -1,4 +1,4 @@
-//! Carries decisions out: leases through the journal, rewrites and pulses through kept descriptors.
+//! Carries out decisions: leases through the journal, rewrites and pulses through descriptors that are kept open.
 
 mod claims;
 mod dry_run;
@@ -20,20 +20,20 @@ use dry_run::line;
 pub use dry_run::{Output, describe};
 use fault::Fault;
 
-/// Decisions that `brisk status` shows.
+/// The number of decisions that `brisk status` shows.
 const REMEMBERED_DECISIONS: usize = 32;
-/// So long a device is not read while its frequency limits do not show what was restored. The kernel's worker that applies
-/// them has no priority, and waits for its turn where a CPU is busy.
+/// How long a probe is delayed until frequency limits show their restored values. The kernel worker that applies them has
+/// normal priority, so it may be delayed on a busy CPU.
 const LIMITS_PATIENCE: Duration = Duration::from_millis(200);
 
-/// A decision and what became of it.
+/// A decision and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Executed {
     /// When.
     pub at: BootTime,
-    /// Whose decision.
+    /// The mechanism that decided.
     pub mechanism: String,
-    /// What and why.
+    /// The action and its reason.
     #[serde(flatten)]
     pub decision: Decision,
     /// Why it failed, if it did.
@@ -46,18 +46,18 @@ pub struct Executed {
 pub enum Sink {
     /// To the device.
     Device(Box<Journal>),
-    /// Into a text, and nowhere else.
+    /// To a text output only.
     DryRun {
-        /// As JSON lines instead of sentences.
+        /// JSON lines instead of sentences.
         json: bool,
-        /// What would be leased now.
+        /// The leases that would be held now.
         leases: Vec<Lease>,
-        /// The text.
+        /// The output.
         output: Output,
     },
 }
 
-/// The executor and what it remembers.
+/// The executor and its state.
 #[derive(Debug)]
 pub struct Executor {
     root: Root,
@@ -65,20 +65,20 @@ pub struct Executor {
     tunables: BTreeMap<Target, Tunable>,
     claims: Claims,
     known: BTreeMap<Target, Known>,
-    /// What became of leases that owners lost by what another owner did.
+    /// Outcomes for owners that lost their leases because of another owner's action.
     lost: Vec<(&'static str, Outcome)>,
     has_restored_late: bool,
     history: VecDeque<Executed>,
 }
 
-/// What is known of a target.
+/// The state of a target.
 #[derive(Debug, Default)]
 struct Known {
-    /// The owners of a lease that could not be restored.
+    /// The owners of a lease whose restore has failed.
     waiting: Vec<&'static str>,
-    /// Its last error, so that a refusal at every launch is reported once.
+    /// Its last error, so that the same error at every launch is reported once.
     fault: Option<String>,
-    /// It could not be restored so far.
+    /// Its restore has failed so far.
     is_stuck: bool,
 }
 
@@ -97,8 +97,8 @@ impl Executor {
         }
     }
 
-    /// Opens `targets`, which decisions will write, so that the first write need not; forgets all others. True when this
-    /// process may not write one of them.
+    /// Opens `targets`, which decisions will write, so that the first write finds them open; closes all others. True when
+    /// this process may not write one of them.
     pub fn prepare<'a>(&mut self, targets: impl IntoIterator<Item = &'a Target>) -> bool {
         self.tunables.clear();
         self.known.values_mut().for_each(|known| known.fault = None);
@@ -112,14 +112,14 @@ impl Executor {
                 Ok(tunable) => {
                     self.tunables.insert(target.clone(), tunable);
                 }
-                // What cannot be opened now is reported when it is to be written.
+                // Other errors are reported when the target is written.
                 Err(error) => is_denied |= error.is_denied(),
             }
         }
         is_denied
     }
 
-    /// Carries out the decisions of `mechanism`, in their order: what became of each.
+    /// Carries out the decisions of `mechanism` in order, and returns one outcome for each.
     pub fn execute_each(&mut self, now: BootTime, mechanism: &'static str, decisions: &[Decision]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(decisions.len());
         for together in decisions.chunk_by(|one, next| released(one).is_some() && released(next).is_some()) {
@@ -145,7 +145,7 @@ impl Executor {
         outcome.map_or(Effect::Unchanged, |outcome| outcome.effect)
     }
 
-    /// Prints in a dry run what `mechanism` would do beyond decisions.
+    /// In a dry run, prints an action of `mechanism` that is not a decision.
     pub fn announce(&mut self, now: BootTime, mechanism: &str, foreseen: &Foreseen) {
         let Sink::DryRun { json, output, .. } = &mut self.sink else { return };
         let Foreseen { action, subject, reason } = foreseen;
@@ -159,7 +159,7 @@ impl Executor {
         output.print(&line);
     }
 
-    /// Reports and remembers what became of a decision.
+    /// Reports and records the outcome of a decision.
     fn conclude(
         &mut self,
         now: BootTime,
@@ -173,7 +173,7 @@ impl Executor {
             Err(fault) => fault.effect(),
         };
         let outcome = self.outcome(mechanism, target, effect);
-        // Threads end whenever they like, and nothing of the device has changed by that.
+        // A thread may exit at any time; the device has not changed then.
         let has_ended = matches!(outcome.effect, Effect::Missing(_)) && target.thread().is_some();
         let fault = outcome.error().filter(|_| !has_ended).map(str::to_owned);
         let is_stuck = self.known.get(target).is_some_and(|known| known.is_stuck);
@@ -181,7 +181,7 @@ impl Executor {
             self.known.remove(target);
         } else {
             let known = self.known.entry(target.clone()).or_default();
-            // A restoration that is refused has been reported.
+            // A failed restore was reported before.
             if let Some(text) = fault.as_ref().filter(|_| known.fault != fault && !is_stuck) {
                 tracing::warn!("{mechanism}: {text}");
             }
@@ -197,7 +197,7 @@ impl Executor {
         outcome
     }
 
-    /// An outcome for `owner`, to whom counts what the target holds only while it claims it or waits for its restoration.
+    /// An outcome for `owner`. It includes the leased value only while the owner claims the target or waits for its restore.
     fn outcome(&self, owner: &str, target: &Target, effect: Effect) -> Outcome {
         let waits = || self.known.get(target).is_some_and(|known| known.waiting.contains(&owner));
         let counts = self.claims.get(target, owner).is_some() || waits();
@@ -228,7 +228,7 @@ impl Executor {
             }
             Action::Rewrite { target } => {
                 let tunable = self.tunable(target)?;
-                // Read at the last moment: what another process wrote in between must stay.
+                // Read right before the write, so that a value from another process is kept.
                 let value = tunable.read()?;
                 tunable.write(&value)?;
             }
@@ -247,7 +247,7 @@ impl Executor {
         })
     }
 
-    /// Ends the claims and restores the leases whose deadline has come: what became of each, and whose it was.
+    /// Ends the claims and restores the leases whose deadline has passed; returns each owner with its outcome.
     pub fn expire(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
         let mut ended = self.expire_claims(now);
         let restorations = match &mut self.sink {
@@ -255,7 +255,7 @@ impl Executor {
             Sink::DryRun { json, leases, output } => {
                 let due = leases.extract_if(.., |lease| lease.until <= now);
                 let end = |lease: Lease| {
-                    let reason = "its deadline has come".to_owned();
+                    let reason = "its deadline passed".to_owned();
                     let decision = Decision { action: Action::Release { target: lease.target.clone() }, reason };
                     let owner = self.claims.owners(&lease.target).next().unwrap_or_default();
                     output.print(&line(*json, now, owner, &decision));
@@ -269,14 +269,14 @@ impl Executor {
         ended
     }
 
-    /// Tries again at once what could not be restored: what became of each, and whose it was.
+    /// Retries all failed restores at once; returns each owner with its outcome.
     pub fn retry(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
         let Sink::Device(journal) = &mut self.sink else { return Vec::new() };
         let restorations = journal.retry(now);
         self.ended(now, restorations)
     }
 
-    /// Waits a while until frequency limits that were restored show it. False when one does not.
+    /// Waits at most `LIMITS_PATIENCE` until frequency limits show their restored values. False when one does not.
     pub fn await_limits(&mut self) -> bool {
         match &mut self.sink {
             Sink::Device(journal) => journal.await_limits(LIMITS_PATIENCE),
@@ -284,18 +284,18 @@ impl Executor {
         }
     }
 
-    /// What became of leases that owners have lost since this was last asked, because of what another owner did.
+    /// Takes the outcomes for owners that have lost their leases because of another owner's action.
     pub fn lost(&mut self) -> Vec<(&'static str, Outcome)> {
         std::mem::take(&mut self.lost)
     }
 
-    /// True once after something was restored that could not be before: what the mechanisms know of the device was read
-    /// with it in force.
+    /// True once after a failed restore has succeeded: the mechanisms probed the device while the leased value was still in
+    /// force.
     pub fn has_restored_late(&mut self) -> bool {
         std::mem::take(&mut self.has_restored_late)
     }
 
-    /// Gives everything back.
+    /// Restores all leases.
     pub fn release_all(&mut self) {
         if let Sink::Device(journal) = &mut self.sink {
             let restorations = journal.release_all();
@@ -303,12 +303,12 @@ impl Executor {
         }
     }
 
-    /// When [`Executor::expire`] has something to do.
+    /// When [`Executor::expire`] is due.
     pub fn next_deadline(&self) -> Option<BootTime> {
         self.leases().iter().map(|lease| lease.until).chain(self.claims.next_deadline()).min()
     }
 
-    /// What is leased now, or would be.
+    /// The leases held now; in a dry run, those that would be.
     pub fn leases(&self) -> &[Lease] {
         match &self.sink {
             Sink::Device(journal) => journal.leases(),
@@ -316,7 +316,7 @@ impl Executor {
         }
     }
 
-    /// True when nothing is written.
+    /// True in a dry run.
     pub fn is_dry(&self) -> bool {
         matches!(self.sink, Sink::DryRun { .. })
     }
@@ -326,7 +326,7 @@ impl Executor {
         self.history.iter()
     }
 
-    /// Says what did not simply go back to what it was; a refusal is said once, however often it is tried again.
+    /// Reports a restore that did not simply succeed; a failure is reported once, not at every retry.
     fn report(&mut self, restoration: &Restoration) -> Effect {
         let Restoration { target, original, outcome } = restoration;
         let known = self.known.entry(target.clone()).or_default();
@@ -339,15 +339,15 @@ impl Executor {
                 journal::RestoreOutcome::ChangedByOther { found } => tracing::info!(
                     "{target} was changed to {found} by another program and stays so; it was {original} before the lease"
                 ),
-                journal::RestoreOutcome::Vanished => tracing::debug!("{target} is gone, and its lease with it"),
-                _ => tracing::debug!("{target} is {original} again"),
+                journal::RestoreOutcome::Vanished => tracing::debug!("{target} no longer exists, so its lease ends"),
+                _ => tracing::debug!("{target} was restored to {original}"),
             }
             return Effect::Written;
         };
         let is_known = std::mem::replace(&mut known.is_stuck, true);
-        if target.thread().is_some() {
-            // While a CPU is offline the kernel gives back a part of each mask only, and the rest when it returns.
-            tracing::debug!("{target} is given back in part, and is tried again in a while: {error}");
+        if matches!(target, Target::CpuAffinity { .. }) {
+            // While a CPU is offline the kernel restores only the online part of a mask, and the rest when it is online again.
+            tracing::debug!("{target}: restore incomplete, will retry: {error}");
         } else if !is_known {
             tracing::error!("{target}: restore failed, will retry: {error}");
         }
@@ -355,7 +355,7 @@ impl Executor {
     }
 }
 
-/// What a decision gives back.
+/// The target that a decision releases.
 fn released(decision: &Decision) -> Option<&Target> {
     match &decision.action {
         Action::Release { target } => Some(target),
@@ -450,6 +450,6 @@ mod tests {
         let mut text = String::new();
         printed.read_to_string(&mut text).unwrap();
         assert_eq!(text.lines().next(), Some(format!("launch: would lease {A} at 2: why").as_str()), "{text}");
-        assert_eq!(text.lines().count(), 4 + 3 + 1, "leases, those whose deadline has come, and a release: {text}");
+        assert_eq!(text.lines().count(), 4 + 3 + 1, "leases, those whose deadline passed, and a release: {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Ending one process: held, killed, its memory taken and counted.
+//! Kills one process: holds it by a pidfd, kills it, reaps its memory, and measures how much memory that returns.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use brisk_sys::memory::{meminfo, process_memory};
 use brisk_sys::process::process_kill::{Hold, Release, kill_by_number};
 use brisk_sys::{BootTime, Root, process};
 
-/// A victim only works for its own end.
+/// The nice value of a victim, which has nothing left to do but exit.
 const VICTIM_NICE: i32 = -20;
 
-/// What became of a victim.
+/// The result of a kill.
 #[derive(Debug)]
 pub(super) struct Ending {
     /// When it was killed.
     pub(super) killed_at: BootTime,
-    /// When its memory was back; `None` when it has not gone.
+    /// When its memory was free; `None` when it has not exited.
     pub(super) back_at: Option<BootTime>,
-    /// What it returned then.
+    /// How much memory that freed.
     pub(super) returned_kib: Option<i64>,
-    /// Its exact figures, where they were asked for.
+    /// Its exact memory figures, if configured.
     pub(super) audit: Option<Audit>,
 }
 
-/// The exact figures of a process, and what it takes to read them.
+/// The exact memory figures of a process, and the time to read them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Audit {
     pub(super) exact: process_memory::ProportionalMemory,
-    /// Of the cheap figures.
+    /// The time to read the cheap figures.
     pub(super) estimated_in: Duration,
-    /// Of the exact ones.
+    /// The time to read the exact ones.
     pub(super) audited_in: Duration,
 }
 
@@ -48,22 +48,22 @@ impl Audit {
     }
 }
 
-/// Who is to be killed, by what was seen of it when memory was sampled.
+/// The process to kill, as it was when memory was sampled.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chosen<'a> {
     pub(super) victim: &'a Victim,
     pub(super) candidate: &'a Candidate,
-    /// Before any process was looked at.
+    /// The time of the sample, before any process was read.
     pub(super) sampled_at: BootTime,
 }
 
-/// Ends the chosen process if it is still the one that was sampled; `None` when none was killed.
+/// Kills the chosen process if it is still the one that was sampled; `None` when it was not killed.
 ///
 /// # Errors
-/// When it cannot be told how much memory is free.
+/// When the free memory cannot be read.
 pub(super) fn end(root: &Root, config: &KillerConfig, chosen: Chosen<'_>) -> anyhow::Result<Option<Ending>> {
     let victim = chosen.victim;
-    // First the hold: what is read by number after that is of the process that is held, as long as that lives.
+    // First the hold: while the held process lives, its pid cannot be reused, so all reads by pid after this are of it.
     let hold = Hold::on(victim.pid);
     if !is_still(root, &chosen) {
         return Ok(None);
@@ -87,9 +87,9 @@ pub(super) fn end(root: &Root, config: &KillerConfig, chosen: Chosen<'_>) -> any
     Ok(Some(Ending { killed_at, back_at, returned_kib, audit }))
 }
 
-/// True while the number means the process that was sampled: it goes to another one when its owner has ended. A process that
-/// started before the sampling had the number then, so it is the one; of one that started within the same clock tick that
-/// cannot be told, and it lives. What made it the victim must hold as well.
+/// True while the pid is that of the sampled process, since the kernel reuses pids. A process that started before the sample
+/// had the pid then, so it is the same one; one that started within the same clock tick may be another and is not killed. The
+/// properties that made it the victim must not have changed either.
 fn is_still(root: &Root, Chosen { candidate, sampled_at, .. }: &Chosen<'_>) -> bool {
     let pid = candidate.pid;
     let sampled_ticks = sampled_at.nanoseconds() / (process::TICK_MS * 1_000_000);
@@ -102,7 +102,7 @@ fn is_still(root: &Root, Chosen { candidate, sampled_at, .. }: &Chosen<'_>) -> b
         })
 }
 
-/// Waits until `victim` has gone, and says when its memory was back; `None` when it is given up.
+/// Waits until `victim` has exited, and returns when its memory was free; `None` after the configured patience.
 fn wait_for_end(config: &KillerConfig, victim: &Victim, hold: Option<&Hold>, killed_at: BootTime) -> Option<BootTime> {
     let limit = killed_at + Duration::from_millis(config.patience_ms);
     let Some(hold) = hold else {
@@ -115,7 +115,7 @@ fn wait_for_end(config: &KillerConfig, victim: &Victim, hold: Option<&Hold>, kil
         return None;
     };
     if let Some(pid) = process::id(victim.pid) {
-        // It may be one of those that wait longest for a CPU. Without the right to, it takes its time.
+        // Shortens the victim's run-queue delay. Without the permission, its exit takes longer.
         let _ = rustix::process::setpriority_process(Some(pid), VICTIM_NICE);
     }
     let released_at = (hold.release_memory() == Release::Released).then(BootTime::now);
@@ -141,17 +141,17 @@ mod tests {
     use brisk_mechanism::memory::candidates;
     use brisk_mechanism::memory::killer::{self, Sample};
 
-    /// A process of ours that waits for its input, and what a sample says of it.
+    /// A child process that waits for its input, and its candidate as in a sample.
     fn started() -> (Child, Candidate) {
         let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let (root, pid) = (Root::system(), child.id());
-        // Until then it is still this program.
+        // Until exec, its name is that of this program.
         while process::command(&root, pid).unwrap() != "cat" {
             std::thread::yield_now();
         }
         let oom_score_adj = process_memory::oom_score_adj(&root, pid).unwrap();
         let uid = Some(rustix::process::getuid().as_raw());
-        // It has started in an earlier tick than it is sampled.
+        // It must have started in an earlier tick than that of the sample.
         std::thread::sleep(Duration::from_millis(2 * process::TICK_MS));
         (child, Candidate { pid, name: "cat".to_owned(), uid, oom_score_adj, ..Candidate::default() })
     }
@@ -165,10 +165,10 @@ mod tests {
 
     // Verifies MEMORY-3.
     #[test]
-    fn a_process_that_is_not_the_one_that_was_chosen_lives() {
+    fn a_process_other_than_the_chosen_one_is_not_killed() {
         let before = BootTime::now();
         let (mut child, candidate) = started();
-        assert!(end_of(&candidate, before).is_none(), "its number was another one's when that was sampled");
+        assert!(end_of(&candidate, before).is_none(), "its pid may have been another process's at the sample");
         assert!(child.try_wait().unwrap().is_none(), "it lives");
         let uid = Some(candidate.uid.unwrap() + 1);
         for other in [
@@ -184,7 +184,7 @@ mod tests {
         assert!(!child.wait().unwrap().success());
     }
 
-    /// A process under a name that the system's have, by the user `uid`, as the killer finds it.
+    /// A process of user `uid` with the name of a system process, and its candidate as the killer finds it.
     fn disguised(folder: &std::path::Path, uid: Option<u32>) -> (Child, Candidate) {
         let program = folder.join("systemd-x");
         if !program.exists() {
@@ -206,7 +206,7 @@ mod tests {
 
     // Verifies MEMORY-3.
     #[test]
-    fn a_process_that_calls_itself_like_the_systems_is_killed() {
+    fn a_user_process_with_a_system_name_is_killed() {
         let is_root = rustix::process::geteuid().is_root();
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -229,7 +229,7 @@ mod tests {
 
     // Verifies MEMORY-3.
     #[test]
-    fn a_process_that_has_gone_meanwhile_is_nobodys_death() {
+    fn no_kill_is_reported_for_a_victim_that_exited_before() {
         let (mut child, candidate) = started();
         child.kill().unwrap();
         child.wait().unwrap();

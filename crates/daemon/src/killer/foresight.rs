@@ -1,4 +1,4 @@
-//! What the killer's process would do on this device, for a dry run: nothing is written, set or killed by it.
+//! The killer's actions in a dry run: what the killer would do on this device. Nothing is written, set or killed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,13 +17,13 @@ use brisk_sys::kernel;
 use brisk_sys::memory::{meminfo, process_memory, zram_writeback};
 use brisk_sys::{BootTime, DeviceError, Root, process};
 
-/// What a killer that is started with `arguments` would do now.
+/// The actions that a killer with `arguments` would take now.
 pub fn foresee(root: &Root, arguments: &[String]) -> Vec<Foreseen> {
     let config = arguments.iter().find_map(|argument| serde_json::from_str(argument).ok());
     config.map_or_else(Vec::new, |config| of_config(root, &config))
 }
 
-/// What it would do when the daemon tells it `line`.
+/// The action that it would take on the daemon's `line`.
 pub fn foresee_line(root: &Root, line: &str) -> Option<Foreseen> {
     fetch_back(root, line.strip_prefix(FRONT)?.parse().ok()?)
 }
@@ -61,7 +61,7 @@ fn kill(root: &Root, config: &KillerConfig) -> Result<Foreseen, DeviceError> {
     let protection = killer::protection(config, root.exists("/system/build.prop"));
     let group_of = |pid| process::group(root, pid);
     let Some(victim) = killer::choose(config, &sample, threshold, &mut found, (&protection, &group_of)) else {
-        let reason = format!("no process with an oom_score_adj of {} or more may go", config.lowest_adj);
+        let reason = format!("no process with an oom_score_adj of {} or more may be killed", config.lowest_adj);
         return Ok(Foreseen::new("kill", "no process", reason));
     };
     let when = match need {
@@ -70,7 +70,7 @@ fn kill(root: &Root, config: &KillerConfig) -> Result<Foreseen, DeviceError> {
             format!("not yet: headroom is {} KiB, and the reserve {} KiB", sample.headroom_kib, config.reserve_kib)
         }
     };
-    let reason = format!("{when}; {}; its death returns {} KiB", victim.reason, victim.predicted_kib);
+    let reason = format!("{when}; {}; a kill returns {} KiB", victim.reason, victim.predicted_kib);
     Ok(Foreseen::new("kill", named(&victim.name, victim.pid), reason))
 }
 
@@ -88,10 +88,10 @@ fn swap_out(root: &Root, config: &PageoutConfig) -> Option<Foreseen> {
     let is_short = memory.free_kib < config.target_kib;
     let when = match (is_short, memory.swap_free_kib > config.step_kib()) {
         (false, _) => "not yet",
-        (true, false) => "not while there is no swap left",
-        (true, true) => "now, until that is free",
+        (true, false) => "not without free swap",
+        (true, true) => "now, until the target is free",
     };
-    let reason = format!("{when}: {} KiB are free, and {} KiB are to be", memory.free_kib, config.target_kib);
+    let reason = format!("{when}: {} KiB are free, the target is {} KiB", memory.free_kib, config.target_kib);
     Some(Foreseen::new("swap out", subject, reason))
 }
 
@@ -106,10 +106,10 @@ fn write_back(root: &Root, config: &WritebackConfig) -> Option<Foreseen> {
     let device = zram_writeback::device(root).map(|zram| zram.name);
     let (subject, why) = match device {
         Ok(name) => (name, String::new()),
-        Err(why) => ("nothing".to_owned(), format!("; now it could not: {why}")),
+        Err(why) => ("nothing".to_owned(), format!("; not possible now: {why}")),
     };
     let reason = format!(
-        "what lies there untouched for two cached periods of its application, at most {left_kib} KiB today of {}{why}",
+        "pages unused for two cached periods of their application, at most {left_kib} KiB today of {}{why}",
         config.daily_kib
     );
     Some(Foreseen::new("write back", subject, reason))
@@ -118,6 +118,6 @@ fn write_back(root: &Root, config: &WritebackConfig) -> Option<Foreseen> {
 fn fetch_back(root: &Root, pid: u32) -> Option<Foreseen> {
     let swapped_kib = process_memory::read(root, pid).ok().flatten()?.swap_kib;
     let name = process::command(root, pid).unwrap_or_default();
-    let reason = format!("it came to the front with {swapped_kib} KiB on swap");
+    let reason = format!("it came to the foreground with {swapped_kib} KiB on swap");
     (swapped_kib > 0).then(|| Foreseen::new("fetch back", named(&name, pid), reason))
 }

@@ -1,4 +1,4 @@
-//! What the killer learned, and where it is kept: never read or written on the way to a kill.
+//! The killer's learned state and its file, which is never read or written on the path to a kill.
 
 use crate::state_file::{StateFile, recall};
 use brisk_mechanism::launch::{LearnedDurations, learned as durations};
@@ -6,7 +6,7 @@ use brisk_mechanism::memory::victim::Candidate;
 use brisk_mechanism::memory::{LearnedRatios, learned};
 use brisk_sys::Root;
 
-/// What was learned of applications: by the killer of their pages, by the launch mechanism of their start.
+/// What was learned about applications: swap ratios by the killer, launch durations by the launch mechanism.
 #[derive(Debug)]
 pub(super) struct Learned {
     ratios: LearnedRatios,
@@ -23,7 +23,7 @@ impl Learned {
         Self { ratios, file, launches }
     }
 
-    /// Tells each of `candidates` what was learned of it.
+    /// Adds to each of `candidates` what was learned about it.
     pub(super) fn inform(&self, candidates: &mut [Candidate], average_ratio: f64) {
         self.ratios.inform(candidates, average_ratio);
         for candidate in candidates {
@@ -31,12 +31,12 @@ impl Learned {
         }
     }
 
-    /// Learns from the death of `name`.
+    /// Learns from the kill of `name`.
     pub(super) fn learn(&mut self, name: &str, candidate: &Candidate, returned_kib: i64) {
         self.ratios.learn(name, candidate.rss_anonymous_kib, candidate.swap_kib, returned_kib);
     }
 
-    /// Keeps what is new.
+    /// Saves the ratios if they have changed.
     pub(super) fn save(&mut self) {
         self.file.save(self.ratios.to_text());
     }
@@ -48,7 +48,7 @@ mod tests {
 
     // Verifies DAEMON-3.
     #[test]
-    fn what_was_learned_is_there_again() {
+    fn learned_ratios_survive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let candidate = |name: &str| Candidate {

@@ -1,7 +1,7 @@
-//! The killer: a process of its own, so that neither the daemon's work nor its memory stands between pressure and relief.
+//! The killer: a separate process, so that neither the daemon's work nor its memory delays a kill under memory pressure.
 //!
-//! It sleeps until the kernel says that tasks wait for memory, looks at memory for as long as that may go on, and ends one
-//! process at a time. It keeps nothing that cannot be read again: one that dies is simply started again.
+//! It sleeps until the kernel reports memory stalls, samples memory while the pressure may last, and kills one process at a
+//! time. All its state can be read again, so the daemon simply restarts a killer that has died.
 
 mod ending;
 mod foresight;
@@ -40,32 +40,32 @@ pub use foresight::{foresee, foresee_line};
 use learned::Learned;
 use sampler::{Sampler, page_kib};
 
-/// Without PSI, and where the kernel tells of pressure late, memory is sampled this often.
+/// The sampling period without PSI, and on kernels that report pressure late.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
-/// Watermarks and kernel threads hardly ever change: they are read again after so long, when there is time.
+/// Watermarks and kernel threads rarely change: they are read again after this time, when memory is not short.
 const PREPARATION: Duration = Duration::from_secs(5);
-/// What the way to a kill needs at most, made resident before it is needed.
+/// The most memory that a kill needs, made resident in advance.
 const REHEARSED_BYTES: usize = 256 << 10;
 
-/// What the daemon has made ready for the killer.
+/// What the daemon has prepared for the killer.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared {
-    /// The kernel's limit of what zram writes back is the daemon's.
+    /// The daemon has leased the kernel's limit on zram write-back.
     pub limits: bool,
     /// The configuration names a device to write back to.
     pub names_backing: bool,
 }
 
-/// Ends processes when memory is short, until standard input ends.
+/// Kills processes when memory is short, until standard input ends.
 ///
 /// # Errors
-/// When nothing can be waited for, or memory cannot be looked at.
+/// When polling fails, or memory cannot be sampled.
 pub fn run(root: &Root, config: &KillerConfig, prepared: Prepared) -> anyhow::Result<()> {
     let mut killer = Killer::new(root, config)?;
     killer.sampler.prepare(root).context("cannot sample memory")?;
-    // What only the start needed is not locked with the rest.
+    // Code that only the start needed is not to be locked with the rest.
     if let Err(error) = own_code::unmap() {
-        tracing::debug!("the code of the start stays mapped: {error}");
+        tracing::debug!("cannot unmap the start-up code: {error}");
     }
     killer.rehearse();
     if config.pageout.target_kib > 0 {
@@ -78,7 +78,7 @@ pub fn run(root: &Root, config: &KillerConfig, prepared: Prepared) -> anyhow::Re
         killer.prefetch = Some(prefetch::start(root).context("cannot start a thread")?);
     }
     killer.harden();
-    // A daemon that is dead by now will be noticed at once.
+    // A failed write means that the daemon has died, which `watch` notices at once.
     let _ = io::Write::write_all(&mut io::stdout(), b"ready\n");
     killer.watch()
 }
@@ -89,14 +89,14 @@ struct Killer<'a> {
     protection: Protection,
     trigger: Option<psi::Trigger>,
     sampler: Sampler,
-    /// What the last sample has found.
+    /// The headroom of the last sample.
     headroom_kib: i64,
-    /// For [`VictimMode::Lmkd`], whose need depends on what it saw before.
+    /// For [`VictimMode::Lmkd`], whose need depends on earlier samples.
     lmkd: Option<Lmkd>,
     learned: Learned,
-    /// Where the foreground is said.
+    /// Receives the foreground processes.
     prefetch: Option<Sender<u32>>,
-    /// What the daemon has said of its next line.
+    /// The daemon's next line, as far as it was read.
     heard: String,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Killer<'a> {
         })
     }
 
-    /// Goes the way to a kill once, so that nothing on it is done for the first time when memory is short.
+    /// Runs the path to a kill once, so that none of it runs for the first time when memory is short.
     fn rehearse(&mut self) {
         let mut ballast = vec![1u8; REHEARSED_BYTES];
         std::hint::black_box(&mut ballast);
@@ -147,8 +147,8 @@ impl<'a> Killer<'a> {
         let _ = Hold::on(std::process::id());
     }
 
-    /// The last one to go, the first one to run, and never waiting for a page. What is not permitted is said, and done
-    /// without.
+    /// Sets oom_score_adj -1000 and real-time priority, and locks memory. If that is not permitted, the killer warns and goes
+    /// on.
     fn harden(&self) {
         if let Err(error) = self.root.write("/proc/self/oom_score_adj", "-1000") {
             tracing::warn!("the kernel may kill the killer: {error}; give it CAP_SYS_RESOURCE");
@@ -227,7 +227,7 @@ impl<'a> Killer<'a> {
         }
     }
 
-    /// Hears the foreground from the daemon; false when it has ended.
+    /// Reads the foreground processes from the daemon; false when it has exited.
     fn listen(&mut self) -> bool {
         let mut bytes = [0; 256];
         let count = match rustix::io::read(io::stdin(), &mut bytes) {
@@ -239,7 +239,7 @@ impl<'a> Killer<'a> {
         while let Some((line, rest)) = self.heard.split_once('\n') {
             let pid = line.strip_prefix(FRONT).and_then(|pid| pid.parse().ok());
             if let (Some(prefetch), Some(pid)) = (&self.prefetch, pid) {
-                // A thread that could not run has said so.
+                // A thread that could not become idle has logged that and ended.
                 let _ = prefetch.send(pid);
             }
             self.heard = rest.to_owned();
@@ -247,7 +247,7 @@ impl<'a> Killer<'a> {
         true
     }
 
-    /// Samples memory and ends a process if one must go. True when one did.
+    /// Samples memory and kills a process if necessary. True when one was killed.
     fn relieve(&mut self, woken_at: BootTime, by_event: bool) -> anyhow::Result<bool> {
         let sample = self.sampler.take(self.root, woken_at).context("cannot sample memory")?;
         self.headroom_kib = sample.headroom_kib;
@@ -290,15 +290,15 @@ impl<'a> Killer<'a> {
     }
 }
 
-/// The daemon waits for the killer's end, and so for all of its threads.
+/// The daemon waits until the killer has exited, and so for all of its threads.
 fn let_threads_end() {
     if let Err(error) = scheduling::let_idle_threads_end(&Root::system(), std::process::id()) {
         tracing::debug!("the killer may take long to end: {error}");
     }
 }
 
-/// Makes the calling thread one that runs on an idle CPU alone. It holds no end of the daemon's pipes: when the killer is
-/// killed, the daemon notices by their end, which would come only when this thread has run once more.
+/// Makes the calling thread SCHED_IDLE, and closes its ends of the daemon's pipes. The daemon detects the killer's death by
+/// their end of file, which would otherwise come only after this thread has run once more.
 fn become_idle() -> io::Result<()> {
     if let Err(error) = leave_standard_streams() {
         tracing::debug!("the killer's death may be noticed late: {error}");
@@ -306,7 +306,7 @@ fn become_idle() -> io::Result<()> {
     scheduling::run_when_idle()
 }
 
-/// What is remembered of a kill.
+/// The log record of a kill.
 fn record(
     mode: VictimMode,
     (woken_at, by_event): (BootTime, bool),

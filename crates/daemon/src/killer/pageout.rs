@@ -1,11 +1,11 @@
-//! Swapping out cached applications before memory is short, on an idle CPU.
+//! Swaps out cached applications before memory is short, on an idle CPU.
 //!
-//! A launch needs memory at once. When reclaim has to find it meanwhile, it compresses while a person waits; so a thread
-//! that runs only on an idle CPU (SCHED_IDLE) keeps some free, from the applications that were in the foreground longest ago. It
-//! gives way the moment that another task wants the CPU, for it is then simply not run.
+//! A launch needs memory at once, and direct reclaim would compress pages while the user waits. So a thread that runs only on
+//! an idle CPU (SCHED_IDLE) keeps some memory free: it swaps out the applications that were in the foreground longest ago. The
+//! scheduler preempts it as soon as another task needs the CPU.
 //!
-//! Where an application has a control group of its own, the kernel takes from that what was used longest ago, and what its
-//! processes share as well; elsewhere each process's own pages go, page after page.
+//! If an application has its own cgroup, the kernel reclaims the group's least recently used pages, including those that its
+//! processes share; otherwise this thread swaps out the private pages of each process one by one.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -27,15 +27,15 @@ use brisk_sys::{BootTime, Root};
 
 /// The sampling period while memory changes, ...
 const PERIOD: Duration = Duration::from_millis(200);
-/// ... and the longest one, to which it doubles while memory stands still: an idle device is not to be woken for nothing.
+/// ... and the longest one, to which it doubles while memory does not change, to avoid wake-ups of an idle device.
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Processes are not read again before so long after a time in vain, unless they hold more, ...
+/// The pause after a vain attempt before processes are read again, unless they hold more memory, ...
 const REST: Duration = Duration::from_secs(10);
-/// ... and while the CPUs are idle not before so long.
+/// ... and the pause while the CPUs are idle.
 const IDLE_REST: Duration = Duration::from_secs(60);
-/// Applications with less than this in memory are left alone.
+/// Applications with less than this in memory are skipped.
 const WORTHWHILE_KIB: u64 = 1 << 10;
-/// What is taken from a group at once.
+/// The amount reclaimed from a group at once.
 const STEP_KIB: u64 = 512;
 
 /// Keeps `target_kib` free until the process ends.
@@ -60,7 +60,7 @@ pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> 
     Ok(())
 }
 
-/// A time at which all that could go had gone and that was not enough, with what was left to applications.
+/// A vain attempt: everything possible was swapped out, and that was not enough. With the memory that applications still held.
 #[derive(Debug, Clone, Copy)]
 struct Vain {
     at: BootTime,
@@ -68,7 +68,7 @@ struct Vain {
 }
 
 impl Vain {
-    /// True while looking again would find the same.
+    /// True while another attempt would find the same.
     fn lasts(self, now: BootTime, rest: Duration, memory: &MemoryInfo) -> bool {
         now.since(self.at) < rest && memory.anonymous_kib < self.anonymous_kib + WORTHWHILE_KIB
     }
@@ -78,7 +78,7 @@ impl Vain {
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     period: Duration,
-    /// What was free, and what applications held, when memory last changed.
+    /// The free and anonymous memory at the last change.
     free_kib: u64,
     anonymous_kib: u64,
 }
@@ -90,7 +90,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// After a sample has found `memory`.
+    /// Adapts the period to a sample of `memory`.
     fn step(&mut self, memory: &MemoryInfo) {
         let is_still = memory.free_kib.abs_diff(self.free_kib) < WORTHWHILE_KIB
             && memory.anonymous_kib.abs_diff(self.anonymous_kib) < WORTHWHILE_KIB;
@@ -102,7 +102,7 @@ impl Pace {
     }
 }
 
-/// Swaps out what is to go where `memory` is short. Every process is sampled for that.
+/// Swaps out applications if `memory` is short, which reads every process. Returns an attempt that was in vain.
 fn sample(root: &Root, config: &PageoutConfig, memory: &MemoryInfo, now: BootTime) -> Option<Vain> {
     if !is_short(memory, config) {
         return None;
@@ -112,7 +112,7 @@ fn sample(root: &Root, config: &PageoutConfig, memory: &MemoryInfo, now: BootTim
     Some(Vain { at: now, anonymous_kib: left.anonymous_kib })
 }
 
-/// True when less than the target is free and there is swap left.
+/// True when less than the target is free, and swap is free.
 fn is_short(memory: &MemoryInfo, config: &PageoutConfig) -> bool {
     memory.free_kib < config.target_kib && memory.swap_free_kib > config.step_kib()
 }
@@ -142,7 +142,7 @@ fn refill(root: &Root, config: &PageoutConfig) {
     }
 }
 
-/// The group that process `pid` is in, if it can be taken from and all its members are among those `found`.
+/// The cgroup of process `pid`, if it can be reclaimed and all its members are among those `found`.
 fn own_group(root: &Root, mount: &Path, pid: u32, found: &[Candidate]) -> Option<PathBuf> {
     let group = memory::reclaimable(root, mount, pid)?;
     let is_found = |pid| found.iter().any(|candidate| candidate.pid == pid);
@@ -170,7 +170,7 @@ mod tests {
 
     // Verifies MEMORY-5.
     #[test]
-    fn after_a_time_in_vain_it_waits_until_applications_hold_more() {
+    fn a_vain_attempt_is_repeated_when_applications_hold_more() {
         let at = BootTime::from_milliseconds;
         let vain = Vain { at: at(50_000), anonymous_kib: 90_000 };
         for (now_ms, rest, anonymous_kib, lasts) in [
@@ -189,7 +189,7 @@ mod tests {
 
     // Verifies COST-2.
     #[test]
-    fn memory_that_stands_still_is_sampled_ever_less_often() {
+    fn unchanged_memory_is_sampled_with_exponential_back_off() {
         let mut pace = Pace::default();
         let mut period_ms = |free_kib, anonymous_kib| {
             pace.step(&MemoryInfo { free_kib, anonymous_kib, ..MemoryInfo::default() });
@@ -197,7 +197,7 @@ mod tests {
         };
         assert_eq!([(); 6].map(|()| period_ms(300_000, 90_000)), [200, 400, 800, 1600, 2000, 2000]);
         assert_eq!(period_ms(299_500, 90_500), 2000, "less than a MiB");
-        assert_eq!(period_ms(298_900, 90_500), 200, "slowly, but more than a MiB since it stood still");
+        assert_eq!(period_ms(298_900, 90_500), 200, "slowly, but more than a MiB since the last change");
         assert_eq!([(); 2].map(|()| period_ms(298_900, 90_500)), [400, 800]);
         assert_eq!(period_ms(298_900, 92_000), 200, "applications hold more");
     }

@@ -1,7 +1,7 @@
-//! Fetching back what an application that comes to the foreground has on swap, on an idle CPU.
+//! Prefetches the swapped pages of an application that comes to the foreground, on an idle CPU.
 //!
-//! It waits for its files at first, and more CPUs than one are seldom all busy: meanwhile a thread that runs only on an idle
-//! CPU (SCHED_IDLE) asks the kernel for the pages that it will touch next (MADV_WILLNEED).
+//! The application first waits for its files, and several CPUs are seldom all busy. Meanwhile a thread that runs only on an
+//! idle CPU (SCHED_IDLE) asks the kernel for the pages that the application will touch next (MADV_WILLNEED).
 
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,13 +11,13 @@ use brisk_sys::memory::process_reclaim::{Range, Wish, advise, anonymous_ranges};
 use brisk_sys::memory::{meminfo, process_memory, zoneinfo};
 use brisk_sys::process::process_kill::Hold;
 
-/// What has less than this on swap is not fetched.
+/// A process with less than this on swap is not prefetched.
 const WORTHWHILE_KIB: u64 = 1 << 10;
 
-/// Starts the thread, and returns where it is told the foreground.
+/// Starts the thread, and returns the channel for foreground pids.
 ///
 /// # Errors
-/// When there can be no thread.
+/// When the thread cannot be started.
 pub(super) fn start(root: &Root) -> std::io::Result<Sender<u32>> {
     let (sender, receiver) = channel();
     let root = root.clone();
@@ -35,7 +35,7 @@ pub(super) fn start(root: &Root) -> std::io::Result<Sender<u32>> {
     Ok(sender)
 }
 
-/// Fetches what process `pid` has on swap while memory is there for it. Returns who came to the front meanwhile.
+/// Fetches the swapped pages of process `pid` while memory is free. Returns the pid that came to the foreground meanwhile.
 fn fetch(root: &Root, pid: u32, fronts: &Receiver<u32>) -> Option<u32> {
     let swapped_kib = process_memory::read(root, pid).ok().flatten().map_or(0, |memory| memory.swap_kib);
     let watermarks = zoneinfo::watermarks(root).ok().filter(|_| swapped_kib >= WORTHWHILE_KIB)?;
@@ -44,7 +44,7 @@ fn fetch(root: &Root, pid: u32, fronts: &Receiver<u32>) -> Option<u32> {
         if let Ok(other) = fronts.try_recv() {
             return Some(other);
         }
-        // Below that kswapd would swap another process out for it.
+        // With less free memory, kswapd would swap out other processes.
         let has_room = meminfo::read(root).is_ok_and(|memory| memory.free_kib > 2 * watermarks.high_kib);
         if !has_room || advise(hold.as_fd(), step, Wish::In).is_err() {
             return None;

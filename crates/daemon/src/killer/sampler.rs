@@ -1,4 +1,4 @@
-//! One look at memory: the kernel's figures, and what has changed within the last second.
+//! Samples memory: the kernel's figures, and their changes within the last second.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,9 +16,9 @@ use brisk_sys::memory::zoneinfo::Watermarks;
 use brisk_sys::memory::{meminfo, process_memory, psi, swaps, vmstat, zoneinfo, zram};
 use brisk_sys::{BootTime, DeviceError, Root};
 
-/// Stalls and refaults are those of this long.
+/// The time span for stalls and refaults.
 const SPAN: Duration = Duration::from_secs(1);
-/// Looks that are remembered at most.
+/// The most samples that are kept.
 const REMEMBERED: usize = 64;
 
 /// Counters at one moment.
@@ -31,22 +31,21 @@ struct Counters {
     scanned: u64,
 }
 
-/// The looks of the last second, and what hardly ever changes.
+/// The samples of the last second, and figures that rarely change.
 #[derive(Debug)]
 pub(super) struct Sampler {
     texts: KeptTexts,
     before: VecDeque<Counters>,
-    /// The mode goes by what reclaim has done and how long tasks have waited. For both the kernel adds up what each CPU counts, which
-    /// is dear.
+    /// The mode needs reclaim counters and stall times. Both are expensive: the kernel adds up per-CPU counters.
     counts_reclaim: bool,
-    /// CPUs that may take memory.
+    /// The online CPUs, each of which may allocate memory.
     cpu_count: usize,
     watermarks: Watermarks,
     kernel_threads: BTreeSet<u32>,
 }
 
 impl Sampler {
-    /// For a killer of this configuration.
+    /// The sampler for a killer with `config`.
     pub(super) fn of(config: &KillerConfig) -> Self {
         Self {
             texts: KeptTexts::default(),
@@ -58,10 +57,10 @@ impl Sampler {
         }
     }
 
-    /// Reads what is too dear to be read on the way to a kill: watermarks, and which processes are the kernel's own.
+    /// Reads figures that are too expensive to read before a kill: watermarks, and the pids of kernel threads.
     ///
     /// # Errors
-    /// [`DeviceError`] when the kernel does not tell them.
+    /// [`DeviceError`] when they cannot be read.
     pub(super) fn prepare(&mut self, root: &Root) -> Result<(), DeviceError> {
         self.watermarks = zoneinfo::watermarks(root)?;
         self.cpu_count = hotplug::online(root).map_or(1, |online| online.len());
@@ -71,23 +70,23 @@ impl Sampler {
         Ok(())
     }
 
-    /// How many CPUs were online then.
+    /// The number of online CPUs at the last [`Sampler::prepare`].
     pub(super) fn cpu_count(&self) -> usize {
         self.cpu_count
     }
 
-    /// True when `pid` was a kernel thread at the last [`Looks::prepare`].
+    /// True when `pid` was a kernel thread at the last [`Sampler::prepare`].
     pub(super) fn is_kernel_thread(&self, pid: u32) -> bool {
         self.kernel_threads.contains(&pid)
     }
 
-    /// Looks at memory.
+    /// Samples memory.
     ///
     /// # Errors
-    /// [`DeviceError`] when the kernel does not tell how much memory is left.
+    /// [`DeviceError`] when /proc/meminfo cannot be read.
     pub(super) fn take(&mut self, root: &Root, now: BootTime) -> Result<Sample, DeviceError> {
         let memory = meminfo::read_kept(root, &mut self.texts)?;
-        // What cannot be read counts as none: without swap there is less headroom, not more.
+        // Swap that cannot be read is taken as none, which makes the headroom smaller, not larger.
         let swaps = self.texts.read(root, swaps::FILE).ok().and_then(|text| swaps::parse(&text)).unwrap_or_default();
         let names = swaps.iter().filter_map(Swap::zram_name);
         let zram: Vec<_> = names.filter_map(|name| zram::held(root, name.to_owned(), &mut self.texts).ok()).collect();
@@ -127,7 +126,7 @@ impl Sampler {
         })
     }
 
-    /// Remembers `counters`, and returns those of a second ago: the last that are as old, or the oldest.
+    /// Keeps `counters`, and returns those of a second ago: the latest that are at least that old, else the oldest.
     fn remember(&mut self, counters: Counters) -> Counters {
         self.before.push_back(counters);
         let is_old = |other: &Counters| counters.at.since(other.at) >= SPAN;
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn this_system_is_looked_at() {
+    fn memory_of_this_system_is_sampled() {
         let mut sampler = Sampler::of(&KillerConfig::default());
         sampler.prepare(&Root::system()).unwrap();
         assert!(sampler.watermarks.high_kib > 0 && !sampler.is_kernel_thread(std::process::id()));

@@ -1,6 +1,6 @@
-//! Writing back to flash what lies on zram and is not used, on an idle CPU and within a day's budget.
+//! Writes unused pages on zram back to flash, on an idle CPU and within a daily budget.
 //!
-//! What is about to be written is on record as written before: a killer that is killed meanwhile has spent it.
+//! The amount is recorded as written before the write: if the killer dies during the write, the amount counts as spent.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,13 +18,13 @@ use brisk_sys::memory::{pagemap, process_reclaim, zram};
 use brisk_sys::process::Life;
 use brisk_sys::{BootTime, DeviceError, Root, process};
 
-/// Applications with less than this on swap are left alone.
+/// Applications with less than this on swap are skipped.
 const WORTHWHILE_KIB: u64 = 1 << 10;
-/// What is put on record at once, and lost from the budget at most when the process is killed.
+/// The amount recorded at once, which is the most that a kill of this process wastes from the budget.
 const BATCH_KIB: u64 = 1 << 10;
-/// After so many samples that were the same while the CPUs were idle, one in so many is taken.
+/// After this many equal samples with idle CPUs, only one in this many is taken.
 const STILL_SAMPLES: u32 = 6;
-/// A device that refuses is asked again after so long.
+/// The pause after an error of the device.
 const REST: Duration = Duration::from_secs(3600);
 
 /// Writes back until the process ends.
@@ -57,21 +57,21 @@ struct Writeback {
     config: WritebackConfig,
     limits: bool,
     known: ConstantPages,
-    /// The cached applications and what they had on swap, and how often that was the same while the CPUs were idle.
+    /// The cached applications with their swap use, and the number of equal samples with idle CPUs.
     cached: Vec<(Life, u64)>,
     still: u32,
     idle_time: IdleTime,
     wear: Wear,
-    /// What is on record.
+    /// The recorded wear.
     saved: Wear,
     file: StateFile,
     boot: String,
-    /// Until then the device is not asked again, for this reason.
+    /// After an error of the device: the end of the pause, and the error.
     resting: Option<(BootTime, String)>,
 }
 
 impl Writeback {
-    /// `None` when what was spent before is not known.
+    /// `None` when the budget spent before is not known.
     fn new(root: Root, config: WritebackConfig, limits: bool) -> Option<Self> {
         let wear = recall(&root, wear::FILE, Wear::parse);
         if wear.is_none() && root.exists(root.state_file(wear::FILE.name)) {
@@ -96,7 +96,7 @@ impl Writeback {
         })
     }
 
-    /// Looks at the applications that are cached now, and writes back what is due.
+    /// Samples the cached applications, and writes back the pages that are due.
     fn sample(&mut self) -> Result<(), String> {
         let name = zram_writeback::device(&self.root)?.name;
         self.learn();
@@ -116,7 +116,7 @@ impl Writeback {
         }
         match outcome {
             Ok(true) => self.known.settle(),
-            // The budget is spent: the rest is due tomorrow.
+            // The budget is spent: the rest stays due.
             Ok(false) => {}
             Err(error) => {
                 let why = self.root.as_on_device(&error.with_advice());
@@ -127,7 +127,7 @@ impl Writeback {
         Ok(())
     }
 
-    /// Puts on record what was spent. True when it is there.
+    /// Records the spent budget. True when that succeeded.
     fn save(&mut self) -> bool {
         let is_saved = self.file.save(self.wear.to_text());
         if is_saved {
@@ -136,7 +136,7 @@ impl Writeback {
         is_saved
     }
 
-    /// Learns where the pages of cached applications lie.
+    /// Learns the swap slots of cached applications' pages.
     fn learn(&mut self) {
         let root = &self.root;
         let are_cpus_idle = self.idle_time.are_cpus_idle(root, BootTime::now());
@@ -163,14 +163,14 @@ impl Writeback {
         }
     }
 
-    /// Writes the pages of `slots` back to the device behind `name`; false when the budget ended before they did.
+    /// Writes the pages of `slots` back to the backing device of `name`; false when the budget ran out before.
     fn write_back(&mut self, name: &str, slots: &[u32]) -> Result<bool, DeviceError> {
         let mut pages = Pages::of(&self.root, name)?;
         for batch in slots.chunks((BATCH_KIB / page_kib()).max(1) as usize) {
             let clock = Clock { boot: &self.boot, now: BootTime::now(), wall_s: wall_s() };
             let granted_kib = self.wear.reserve(clock, self.config.daily_kib, batch.len() as u64 * page_kib());
             let granted = (granted_kib / page_kib()) as usize;
-            // What cannot be put on record is not written.
+            // Without a record nothing is written.
             if granted == 0 || !self.save() {
                 self.wear.give_back(granted_kib);
                 return Ok(false);
@@ -190,21 +190,21 @@ impl Writeback {
         Ok(true)
     }
 
-    /// What the kernel has written to the device behind `name`.
+    /// The amount that the kernel has written to the backing device of `name`.
     fn written_kib(&self, name: &str) -> Result<u64, DeviceError> {
         let zram = zram::device(&self.root, name.to_owned())?;
         Ok(zram.backing.map_or(0, |backing| backing.written_kib))
     }
 }
 
-/// Whether something is to be written to: by the configuration, or since a zram device has a device behind it already. Else
-/// nothing is amiss.
+/// True when write-back is expected: the configuration names a backing device, or a zram device has one already. Otherwise
+/// the lack of one is no fault.
 fn is_asked_for(prepared: Prepared, root: &Root) -> bool {
     let has_backing = || zram::devices(root).is_ok_and(|devices| devices.iter().any(|zram| zram.backing.is_some()));
     prepared.names_backing || has_backing()
 }
 
-/// Where the pages of process `pid` lie on swap.
+/// The swap slots of the pages of process `pid`.
 fn pieces(root: &Root, pid: u32) -> Result<Pieces, DeviceError> {
     let mut pieces = Pieces::default();
     let ranges = process_reclaim::anonymous_ranges(root, pid)?;

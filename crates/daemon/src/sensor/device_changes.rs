@@ -1,4 +1,4 @@
-//! Notices that CPUs came or went, or that a governor or its limits were changed.
+//! Detects CPU hotplug, and changes of a governor or of its limits.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,22 +12,22 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv,
 use brisk_sys::Root;
 use brisk_sys::cpu::cpufreq::Policies;
 
-/// What is written when a policy changes: by programs, whose writes inotify sees in sysfs as well.
+/// The files that programs write to change a policy; inotify reports such writes in sysfs as well.
 const WATCHED: [&str; 2] = ["scaling_governor", "scaling_max_freq"];
-/// Both sensors read everything that waits, at most so many times in a row.
+/// Both sensors read everything pending, with at most this many reads in a row.
 const READS_AT_ONCE: usize = 64;
 
-/// A watch on the files that choose governor and highest frequency.
+/// A watch on the files that select governor and maximum frequency.
 #[derive(Debug)]
 pub struct CpufreqFiles {
     watch: OwnedFd,
 }
 
 impl CpufreqFiles {
-    /// Watches the policies of `policies`.
+    /// Watches the policies in the folders `policies`.
     ///
     /// # Errors
-    /// When the kernel has no inotify or no watch left.
+    /// When the kernel has no inotify, or its limit of watches is reached.
     pub fn watch(root: &Root, policies: &[impl AsRef<Path>]) -> io::Result<Self> {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         for folder in policies {
@@ -41,7 +41,7 @@ impl CpufreqFiles {
         Ok(Self { watch })
     }
 
-    /// Takes what has arrived, without waiting; it says no more than that something changed.
+    /// Discards all pending events without blocking: they only mean that something changed.
     pub fn drain(&self) {
         drain(|buffer| rustix::io::read(&self.watch, buffer));
     }
@@ -53,7 +53,7 @@ impl AsFd for CpufreqFiles {
     }
 }
 
-/// The kernel's messages about its objects (`NETLINK_KOBJECT_UEVENT`), of which only those about CPUs matter.
+/// The kernel's uevents (`NETLINK_KOBJECT_UEVENT`), of which only those about CPUs matter.
 #[derive(Debug)]
 pub struct KernelObjects {
     socket: OwnedFd,
@@ -63,9 +63,9 @@ impl KernelObjects {
     /// Subscribes.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// The kernel's error.
     pub fn open() -> io::Result<Self> {
-        /// The group of the kernel's own messages; udev's is the other one.
+        /// The multicast group of the kernel's own messages; the other one is udev's.
         const KERNEL_GROUP: u32 = 1;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(netlink::KOBJECT_UEVENT))?;
@@ -73,7 +73,7 @@ impl KernelObjects {
         Ok(Self { socket })
     }
 
-    /// Takes what has arrived, without waiting: true when it is about CPUs, or when messages were lost.
+    /// Reads all pending messages without blocking: true when one is about CPUs, or when messages were lost.
     pub fn drain(&self) -> bool {
         let mut changed = false;
         drain(|buffer| match recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
@@ -115,7 +115,7 @@ pub fn is_about_cpus(message: &[u8]) -> bool {
     path.is_some_and(|path| path.starts_with(b"/devices/system/cpu/"))
 }
 
-/// The folders of all policies of the device.
+/// The folders of all cpufreq policies.
 pub fn policy_folders(root: &Root) -> Vec<std::path::PathBuf> {
     Policies::read(root).list.into_iter().map(|policy| policy.folder).collect()
 }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_cpus_matter() {
+    fn only_uevents_about_cpus_matter() {
         for (message, matters) in [
             (&b"online@/devices/system/cpu/cpu1\0ACTION=online\0"[..], true),
             (b"add@/devices/system/cpu/cpufreq/policy0\0", true),

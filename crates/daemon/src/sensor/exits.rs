@@ -1,4 +1,4 @@
-//! Waits for the end of single processes, so that not every exit of the system has to be read.
+//! Waits for the exits of single processes, so that the daemon need not receive every exit of the system.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -9,15 +9,15 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use crate::poller::{Poller, Token};
 use brisk_sys::{Root, process};
 
-/// The processes whose end is awaited.
+/// The processes whose exit is awaited.
 #[derive(Debug, Default)]
 pub struct Exits {
-    /// A process descriptor each; `None` on kernels before 5.3, where process events have to tell.
+    /// A pidfd each; `None` on kernels before 5.3, where process events must report the exit.
     processes: BTreeMap<u32, Option<OwnedFd>>,
 }
 
 impl Exits {
-    /// Waits for exactly `wanted` from now on, and appends to `ended` those that have ended already.
+    /// Waits for exactly `wanted` from now on, and appends to `ended` those that have exited already.
     pub fn follow(&mut self, wanted: &[u32], root: &Root, poller: &Poller, ended: &mut Vec<u32>) {
         self.processes.retain(|pid, descriptor| {
             let keep = wanted.contains(pid);
@@ -30,7 +30,7 @@ impl Exits {
             if self.processes.contains_key(&pid) {
                 continue;
             }
-            // The processes of a recorded tree are not this system's.
+            // Below another root, pids are not those of this system.
             let process = process::id(pid).filter(|_| root.is_system());
             match process.map(|process| pidfd_open(process, PidfdFlags::NONBLOCK)) {
                 Some(Ok(descriptor)) if poller.watch(&descriptor, Token::Exit(pid)).is_ok() => {
@@ -44,12 +44,12 @@ impl Exits {
         }
     }
 
-    /// True when process events have to tell of some exits.
+    /// True when process events must report some of the exits.
     pub fn need_events(&self) -> bool {
         self.processes.values().any(Option::is_none)
     }
 
-    /// After lost events: which of those without a descriptor are gone.
+    /// After lost events: the processes without a pidfd that have exited.
     pub fn gone(&self, root: &Root) -> Vec<u32> {
         let without = self.processes.iter().filter(|(_, descriptor)| descriptor.is_none());
         without.map(|(&pid, _)| pid).filter(|pid| !root.exists(format!("/proc/{pid}"))).collect()
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exit_makes_its_token_ready() {
+    fn a_pidfd_becomes_ready_when_its_process_exits() {
         let (poller, root) = (Poller::new().unwrap(), Root::system());
         let mut exits = Exits::default();
         let mut child = Command::new("true").spawn().unwrap();
@@ -80,6 +80,6 @@ mod tests {
         assert_eq!(ready, [Token::Exit(child.id())]);
         exits.follow(&[], &root, &poller, &mut ended);
         exits.follow(&[child.id()], &root, &poller, &mut ended);
-        assert_eq!(ended, [child.id()], "it had ended before");
+        assert_eq!(ended, [child.id()], "it had exited before");
     }
 }

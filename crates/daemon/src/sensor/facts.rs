@@ -1,4 +1,4 @@
-//! Answers what mechanisms ask beside events: one question at a time, by reading /proc and /sys.
+//! Answers the questions of mechanisms, one at a time, by reading /proc and /sys.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub fn answer(root: &Root, question: &Question) -> Facts {
     }
 }
 
-/// What every process moves. A process that may not be seen may not be changed either.
+/// The storage traffic of every process. One that this process may not read, it may not change either.
 fn storage_use(root: &Root, group: Option<&PathBuf>, parents: &[(Life, BootTime)]) -> Facts {
     let members = group.and_then(|group| hierarchy::members(root, group).ok()).unwrap_or_default();
     let mut families = Families::default();
@@ -62,7 +62,7 @@ fn storage_use(root: &Root, group: Option<&PathBuf>, parents: &[(Life, BootTime)
     Facts::StorageUse { busy, moved, members: members.into_iter().collect(), children }
 }
 
-/// The threads of process `of`; none of a process of the kernel's own.
+/// The threads of process `of`; empty for a kernel thread.
 fn threads_of(root: &Root, of: Life) -> Vec<ThreadOfProcess> {
     let is_kernels = !matches!(process_memory::read(root, of.pid), Ok(Some(_)));
     if is_kernels || life(root, of.pid) != Some(of) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use brisk_sys::cpu::load::CpuTime;
 use brisk_sys::{BootTime, Root};
 
-/// The sampler: silent until it is given a period.
+/// The sampler, inactive until it has a period.
 #[derive(Debug, Default)]
 pub struct LoadSampler {
     period: Option<Duration>,
@@ -28,7 +28,7 @@ impl LoadSampler {
         self.next
     }
 
-    /// The busy share since the last sample, when one is due. The first after a silence only begins.
+    /// The busy share since the last sample, when one is due. The first sample after a pause returns none.
     pub fn sample(&mut self, now: BootTime, root: &Root) -> Option<u16> {
         let period = self.period?;
         if self.next.is_some_and(|next| next > now) {

@@ -1,4 +1,4 @@
-//! What the daemon listens to, and how it becomes events.
+//! Sensors: the daemon's inputs, turned into events.
 
 pub mod device_changes;
 pub mod exits;

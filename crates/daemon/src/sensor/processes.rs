@@ -1,4 +1,4 @@
-//! Process events: the subscription, the filter in the kernel, and the facts that mechanisms want.
+//! Process events: the subscription, the filter in the kernel, and the facts that mechanisms want with them.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -7,12 +7,12 @@ use brisk_sys::process::process_events::{Notice, ProcessEvents, ProcessEventsErr
 use brisk_sys::process::process_filter::{self, Wanted};
 use brisk_sys::{Root, process};
 
-/// The subscription and what is let through.
+/// The subscription and its filter.
 #[derive(Debug)]
 pub struct Processes {
     events: ProcessEvents,
     notices: Vec<TimedNotice>,
-    /// What the filter lets through; `None` before the first.
+    /// The events that the filter passes; `None` before it is attached.
     wanted: Option<Wanted>,
 }
 
@@ -28,12 +28,12 @@ impl Processes {
     /// Subscribes; nothing is filtered yet.
     ///
     /// # Errors
-    /// Why process events cannot be had, and what to do.
+    /// Why process events are not available, with advice.
     pub fn open() -> Result<Self, ProcessEventsError> {
         Ok(Self { events: ProcessEvents::open()?, notices: Vec::new(), wanted: None })
     }
 
-    /// Lets only `kinds` through from now on; with none, the kernel does not even make messages for us.
+    /// Passes only `kinds` from now on; with none, the kernel does not even create messages for this socket.
     pub fn want(&mut self, kinds: ProcessEventKinds) {
         let wanted = Wanted {
             fork: kinds.contains(ProcessEventKind::Fork),
@@ -45,7 +45,7 @@ impl Processes {
         if self.wanted == Some(wanted) {
             return;
         }
-        // Without a filter it works as well, only at a higher price: the policy ignores what it did not ask for.
+        // Without a filter the daemon works too, at a higher cost: the policy ignores events that it did not ask for.
         if let Err(error) = process_filter::attach(&self.events, wanted) {
             tracing::debug!("cannot filter process events in the kernel: {error}");
         }
@@ -55,19 +55,19 @@ impl Processes {
         self.wanted = Some(wanted);
     }
 
-    /// Takes what has arrived; [`Processes::next`] turns it into events one by one.
+    /// Receives all pending messages; [`Processes::next`] turns them into events one by one.
     ///
     /// # Errors
     /// When the socket fails.
     pub fn receive(&mut self) -> Result<(), ProcessEventsError> {
         self.notices.clear();
         self.events.receive(&mut self.notices)?;
-        // They are taken from the end.
+        // `next` takes them from the end.
         self.notices.reverse();
         Ok(())
     }
 
-    /// The next event of those received that is not ignored, with the facts that `interest` wants at this moment.
+    /// The next received event that is not ignored, with the facts that `interest` wants.
     pub fn next(
         &mut self,
         root: &Root,
@@ -120,7 +120,7 @@ fn event(
     Some(Event::Process(ProcessEvent { kind, process }))
 }
 
-/// Adds to `process` the `facts` that the event did not bring. A process that has ended by now has none.
+/// Adds to `process` the `facts` that the event lacks. A process that has exited by now has none.
 pub fn fetch_facts(root: &Root, process: &mut Process, facts: ProcessFacts) {
     if facts.stat || (facts.parent_command && process.parent.is_none()) {
         let Ok(stat) = process::stat(root, process.pid) else { return };
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_facts_that_are_wanted_are_looked_up() {
+    fn only_the_wanted_facts_are_read() {
         let root = Root::system();
         let own = Process { pid: std::process::id(), ..Process::default() };
         let mut nothing = own.clone();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_becomes_no_event() {
+    fn only_wanted_notices_become_events() {
         let root = Root::system();
         let interest =
             Interest { kinds: ProcessEventKinds::default().with(ProcessEventKind::Exec), ..Interest::default() };
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(event(Notice::Fork { parent: 1, child: 2 }), None);
         assert!(event(Notice::Exec { pid: 2 }).is_some());
         assert_eq!(event(Notice::Exec { pid: 3 }), None, "ignored");
-        assert!(event(Notice::Exit { pid: 3 }).is_some(), "the end of a launch always counts");
+        assert!(event(Notice::Exit { pid: 3 }).is_some(), "exits always pass: one may end a launch");
         assert_eq!(event(Notice::Lost), Some(Event::ProcessEventsLost));
     }
 }

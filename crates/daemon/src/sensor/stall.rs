@@ -1,5 +1,5 @@
-//! Notices that tasks wait for memory, only while a mechanism wants to know: by a trigger of the kernel's, or by a sample each
-//! second in a dry run, which sets nothing.
+//! Detects memory stalls, only while a mechanism wants it: by a PSI trigger, or in a dry run, which sets no trigger, by a
+//! sample every second.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use brisk_mechanism::Stall;
 use brisk_sys::memory::psi;
 use brisk_sys::{BootTime, Root};
 
-/// How often a dry run samples.
+/// The sampling period of a dry run.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The watch: silent until it is given a stall.
+/// The watch, inactive until it has a threshold.
 #[derive(Debug, Default)]
 pub struct StallWatch {
     wanted: Option<Stall>,
     trigger: Option<psi::Trigger>,
-    /// In a dry run: how long tasks had waited at the last sample, and when the next is due.
+    /// In a dry run: the total stall time at the last sample, and when the next is due.
     sampled: Option<(u64, BootTime)>,
 }
 
 impl StallWatch {
-    /// Watches for `wanted` from `now` on, or not at all. Whether it does, when that has changed.
+    /// Watches for `wanted` from `now` on, or not at all. If `wanted` has changed, returns whether the trigger is set.
     pub fn follow(
         &mut self,
         now: BootTime,
@@ -52,12 +52,12 @@ impl StallWatch {
         Some(self.trigger.is_some())
     }
 
-    /// When [`StallWatch::sample`] has something to do.
+    /// When [`StallWatch::sample`] is due.
     pub fn deadline(&self) -> Option<BootTime> {
         self.sampled.map(|(_, due)| due)
     }
 
-    /// In a dry run: true when a sample is due, and tasks have waited long enough since the last one.
+    /// In a dry run: true when a sample is due, and tasks have stalled for long enough since the last one.
     pub fn sample(&mut self, now: BootTime, root: &Root) -> bool {
         let (Some(Stall { stall_us, .. }), Some((before_us, due))) = (self.wanted, self.sampled) else { return false };
         if due > now {

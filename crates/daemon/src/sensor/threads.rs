@@ -1,4 +1,4 @@
-//! Looks at all threads, only while a mechanism wants it.
+//! Samples all threads, only while a mechanism wants it.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use brisk_sys::sched::thread_facts;
 use brisk_sys::sched::threads::{Sensing, Threads};
 use brisk_sys::{BootTime, Root};
 
-/// The sampler: silent, and without a descriptor, until it is given a period.
+/// The sampler, inactive and without open descriptors until it has a period.
 #[derive(Debug, Default)]
 pub struct ThreadSampler {
     period: Option<Duration>,
     sensing: Sensing,
     threads: Option<Threads>,
     next: Option<BootTime>,
-    /// Where threads may be moved to for a while.
+    /// The groups to which threads may be moved temporarily.
     pub groups: Groups,
 }
 
 impl ThreadSampler {
-    /// Looks at them by `sensing` from now on.
+    /// Samples threads by `sensing` from now on.
     pub fn set_sensing(&mut self, sensing: Sensing) {
         if std::mem::replace(&mut self.sensing, sensing) != sensing
             && let Some(threads) = &mut self.threads
@@ -37,11 +37,11 @@ impl ThreadSampler {
         }
         self.period = period;
         self.threads = period.and_then(|_| self.threads.take().or_else(|| Some(Threads::by(root, self.sensing))));
-        // A shorter period begins with a sample: something has changed.
+        // The first sample is immediate; a changed period only brings the next one forward.
         self.next = period.map(|period| self.next.map_or(now, |next| next.min(now + period)));
     }
 
-    /// Samples all threads as soon as possible, quiet ones too.
+    /// Samples all threads as soon as possible, including those that are skipped as quiet.
     pub fn sample_now(&mut self, now: BootTime) {
         if let Some(threads) = &mut self.threads {
             threads.wake_all();
@@ -54,7 +54,7 @@ impl ThreadSampler {
         self.next
     }
 
-    /// A sample, when one is due, with what `demand` asks for.
+    /// A sample, when one is due, with the facts of `demand`.
     pub fn sample(&mut self, now: BootTime, root: &Root, demand: &ThreadDemand) -> Option<Event> {
         let (threads, period) = (self.threads.as_mut()?, self.period?);
         if self.next.is_some_and(|next| next > now) {

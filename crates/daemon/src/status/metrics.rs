@@ -1,4 +1,4 @@
-//! What the daemon counts.
+//! The daemon's counters.
 
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ pub struct Metrics {
     pub guardian_restarts: u64,
     /// From the kernel's event to the last write that it caused.
     pub event_to_write: Histogram,
-    /// The daemon's own part of that: from its waking to the last write.
+    /// The daemon's own part of that: from its wake-up to the last write.
     pub wake_to_write: Histogram,
 }
 
 /// Counts of durations by upper bound.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// One count for each of [`Histogram::BOUNDS_US`], and one for what is longer; not cumulative.
+    /// One count for each of [`Histogram::BOUNDS_US`], and one for longer durations; not cumulative.
     pub counts: Vec<u64>,
-    /// All durations together.
+    /// The sum of all durations.
     pub sum_us: u64,
-    /// The longest.
+    /// The longest duration.
     pub maximum_us: u64,
 }
 
@@ -53,12 +53,12 @@ impl Histogram {
         self.maximum_us = self.maximum_us.max(microseconds);
     }
 
-    /// How many durations were added.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The upper bound below which `permille` of all durations lie; the maximum where no bound is that high.
+    /// The upper bound of `permille` of all durations; the maximum when no bound is that high.
     pub fn quantile_us(&self, permille: u64) -> Option<u64> {
         let wanted = (self.count() * permille).div_ceil(1_000).max(1);
         let mut seen = 0;

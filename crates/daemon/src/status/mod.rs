@@ -1,4 +1,4 @@
-//! What the daemon tells about itself: `brisk status`, as JSON and as OpenMetrics text.
+//! The daemon's status: `brisk status`, as JSON and as OpenMetrics text.
 
 pub mod metrics;
 
@@ -23,20 +23,20 @@ pub struct Status {
     pub pid: u32,
     /// When it became ready.
     pub since: BootTime,
-    /// When this was asked.
+    /// When the status was requested.
     pub now: BootTime,
-    /// The configuration files in force, the weakest first; none is the built-in defaults.
+    /// The configuration files in force, lowest precedence first; empty with the built-in defaults.
     pub configuration: Vec<PathBuf>,
-    /// Why the last reload was refused; the configuration before it is in force.
+    /// Why the last reload was refused; the configuration before it stays in force.
     pub configuration_error: Option<String>,
     /// Whether decisions are only printed.
     pub dry_run: bool,
-    /// Where events come from, and why not from elsewhere.
+    /// The sources of events, and why others are not available.
     pub sensors: Sensors,
-    /// The guardian's process, when there is one.
+    /// The guardian's process, while one runs.
     pub guardian_pid: Option<u32>,
     pub mechanisms: Vec<MechanismStatus>,
-    /// What is leased now.
+    /// The leases held now.
     pub leases: Vec<HeldLease>,
     /// The last decisions, the oldest first.
     pub decisions: Vec<Executed>,
@@ -44,21 +44,21 @@ pub struct Status {
     pub metrics: Metrics,
 }
 
-/// A lease that is held, as other programs see it.
+/// A lease as shown to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldLease {
-    /// What is held.
+    /// The leased target.
     pub target: Target,
-    /// What it gets back.
+    /// The value that is restored.
     pub original: String,
-    /// What was asked for.
+    /// The value written.
     pub value: String,
-    /// What it held right after the write.
+    /// The value read back right after the write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<String>,
     /// When it began.
     pub since: BootTime,
-    /// When it is restored; null where that is when it is released, or with the daemon.
+    /// When it is restored; null if only by release, or when the daemon stops.
     #[serde(with = "brisk_sys::time::end")]
     pub until: BootTime,
     /// Why.
@@ -66,13 +66,13 @@ pub struct HeldLease {
 }
 
 impl HeldLease {
-    /// Shows `lease`.
+    /// The client's view of `lease`.
     pub fn of(lease: &Lease) -> Self {
         let Lease { target, original, value, observed, since, until, reason } = lease.clone();
         Self { target, original, value, observed, since, until, reason }
     }
 
-    /// When it ends, in words.
+    /// When it ends, as text.
     pub fn end(&self, now: BootTime) -> String {
         if self.until >= BootTime::FOR_EVER {
             return "until it is released".to_owned();
@@ -81,36 +81,36 @@ impl HeldLease {
     }
 }
 
-/// Where events come from.
+/// The sources of events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sensors {
     /// `subscribed`, `not wanted`, or why there are no process events.
     pub process_events: String,
-    /// `watched`, `not wanted`, or why the processes in the foreground are not known.
+    /// `watched`, `not wanted`, or why the foreground processes are not known.
     pub foreground: String,
-    /// `real-time`, or why the daemon is scheduled like any other process.
+    /// `real-time`, or why the daemon has no real-time priority.
     pub scheduling: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MechanismStatus {
     pub name: String,
-    /// What the device offers to it.
+    /// Its support on this device.
     #[serde(flatten)]
     pub support: Support,
-    /// Its parts that are switched one by one.
+    /// Its parts that can be enabled separately.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// What it does now; `None` while it does nothing.
+    /// Its current activity; `None` while it does nothing.
     pub activity: Option<Activity>,
 }
 
-/// What a mechanism does now.
+/// The current activity of a mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
-    /// Since when.
+    /// When it began.
     pub since: BootTime,
-    /// What, in one sentence.
+    /// A description, in one sentence.
     pub text: String,
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     // Verifies ON-4.
     #[test]
-    fn a_lease_without_an_end_is_said_to_have_none() {
+    fn a_lease_without_a_deadline_lasts_until_its_release() {
         let at = BootTime::from_milliseconds;
         let lease = |until| Lease {
             target: Target::Tunable("/proc/sys/vm/swappiness".into()),

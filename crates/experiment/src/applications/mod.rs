@@ -1,4 +1,4 @@
-//! Applications on a small device: what they are, one that is played, and who opens them.
+//! Applications on a small device: the workload, and the program that plays one of them.
 
 #[cfg(feature = "lab")]
 pub mod play;

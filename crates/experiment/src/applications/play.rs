@@ -1,8 +1,8 @@
-//! One application, played: it launches, fills its memory, resumes when it is told to, and is killed like any other.
+//! Plays one application: it launches, fills its memory, resumes on command, and is killed like any other.
 //!
-//! `resume` on its standard input is a person's tap; `screen N AT LOOKED_UP MEDIAN` on its standard output is the screen that answers
-//! the N-th, the launch being the first: the moment on CLOCK_BOOTTIME, what its lookups took together, and the median of
-//! them, all in nanoseconds.
+//! `resume` on its standard input is the user's tap. `screen N AT LOOKED_UP MEDIAN` on its standard output is the N-th screen,
+//! of which the launch is the first (0): its time on CLOCK_BOOTTIME, the sum and the median of its lookups' times, all in
+//! nanoseconds.
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -19,34 +19,34 @@ use brisk_sys::BootTime;
 
 const PAGE_BYTES: usize = 4096;
 const WORDS: usize = PAGE_BYTES / 8;
-/// What a task that grows takes at a time.
+/// Allocation step of a growing task.
 const GROWTH_KIB: u64 = 1024;
-/// Pages of a first screen and others follow each other in runs of this length, as objects of one kind do.
+/// Pages that the first screen needs alternate with others in runs of this length, like objects of one kind.
 const RUN_PAGES: usize = 16;
 
-/// Everything that an application needs to know.
+/// The inputs of an application.
 #[derive(Debug)]
 pub struct Player<'a> {
     /// All applications.
     pub workload: &'a Applications,
-    /// Which one it is.
+    /// The application's index.
     pub number: usize,
-    /// Of the contents of its memory.
+    /// Seed of its memory's contents.
     pub seed: u64,
     /// Turns of the work loop in a millisecond.
     pub turns_per_ms: u64,
-    /// The framework and the files of all.
+    /// The file that holds the framework and all applications' files.
     pub storage: &'a File,
-    /// The services that it looks up at each opening, if it does.
+    /// The services that it looks up at each opening, if any.
     pub services: Option<Services>,
 }
 
 /// Services that an application looks up.
 #[derive(Debug)]
 pub struct Services {
-    /// Its connection, of its own as every process has one.
+    /// Its own connection, as every process has one.
     pub client: Client,
-    /// The function that looks up.
+    /// The transaction code of a lookup.
     pub code: u32,
     /// Their names, most popular first.
     pub names: Vec<String>,
@@ -54,16 +54,16 @@ pub struct Services {
     pub count: usize,
 }
 
-/// What the lookups of an opening took.
+/// Durations of an opening's lookups.
 #[derive(Debug, Clone, Copy, Default)]
 struct LookupTime {
     all: Duration,
-    /// Of each by itself: pages of the application that come back from swap meanwhile are part of one or two.
+    /// Of the single lookups: swap-in of the application's pages prolongs one or two of them.
     median: Duration,
 }
 
 impl Services {
-    /// Makes the lookups of opening `screen`, and says what they took.
+    /// Makes the lookups of opening `screen`, and returns their durations.
     fn lookup(&mut self, seed: u64, screen: u32) -> io::Result<LookupTime> {
         let lookups = Lookups { code: self.code, names: &self.names, count: self.count, seed };
         let began = BootTime::now();
@@ -78,7 +78,7 @@ impl Services {
 }
 
 impl Player<'_> {
-    /// Lives until standard input ends.
+    /// Runs until standard input ends.
     ///
     /// # Errors
     /// When memory cannot be mapped or standard output cannot be written.
@@ -116,7 +116,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Takes more and more memory, and says so at every MiB (`grown KIB`), until it is killed or gets no more.
+    /// Allocates memory and prints `grown KIB` at every MiB, until it is killed or an allocation fails.
     ///
     /// # Errors
     /// When standard output cannot be written.
@@ -134,7 +134,7 @@ impl Player<'_> {
     }
 
     fn lookup(&mut self, screen: u32) -> io::Result<LookupTime> {
-        // Applications look up in orders of their own.
+        // Each application looks up in its own order.
         let seed = self.seed ^ (self.number as u64) << 32;
         self.services.as_mut().map_or(Ok(LookupTime::default()), |services| services.lookup(seed, screen))
     }
@@ -150,7 +150,7 @@ fn show(screen: u32, LookupTime { all, median }: LookupTime) -> io::Result<()> {
     out.flush()
 }
 
-/// True for the pages that a first screen needs: `touched` of them, spread over the whole.
+/// True for the pages that a first screen needs: a share of `touched`, spread over the whole.
 fn is_for_screen(page: usize, application: &Application) -> bool {
     let run = page / RUN_PAGES;
     let before = |run: usize| (run as f64 * application.touched) as usize;
@@ -158,7 +158,7 @@ fn is_for_screen(page: usize, application: &Application) -> bool {
 }
 
 fn touch(page: &mut [u64], written: bool) {
-    // A load that the compiler may not leave out.
+    // A read that the compiler must not remove.
     let word = std::hint::black_box(page[0]);
     if written {
         page[0] = word.wrapping_add(1);
@@ -177,7 +177,7 @@ impl Region {
         let start = unsafe {
             mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
-        // SAFETY: the mapping has this length, is never unmapped, and nothing else knows of it.
+        // SAFETY: the mapping has this length, is never unmapped, and nothing else refers to it.
         Ok(Self { words: unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes / 8) } })
     }
 
@@ -188,7 +188,7 @@ impl Region {
         let start = unsafe {
             mmap(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE, file.as_fd(), offset_kib * 1024)?
         };
-        // SAFETY: as above; others write the file at no time.
+        // SAFETY: as above; no process writes the file.
         Ok(Self { words: unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes / 8) } })
     }
 
@@ -207,7 +207,7 @@ impl Region {
     }
 }
 
-/// What an application's pages hold.
+/// The contents of an application's pages.
 struct Contents {
     random: Random,
     incompressible: f64,

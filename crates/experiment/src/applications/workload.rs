@@ -1,4 +1,4 @@
-//! What is opened and in which order: experiments/memory-workload.toml.
+//! The applications and the order of their openings: experiments/memory-workload.toml.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use brisk_base::toml_text;
 
 const TEXT: &str = include_str!("../../../../experiments/memory-workload.toml");
 
-/// Streams of a seed.
+/// Random streams of a seed.
 const ORDER_STREAM: u64 = 1;
 const REOPENS_STREAM: u64 = 2;
 
@@ -15,19 +15,19 @@ const REOPENS_STREAM: u64 = 2;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Applications {
-    /// What applications can have when the first one is opened (`MemAvailable`).
+    /// `MemAvailable` when the first application is opened.
     pub available_kib: u64,
-    /// The file that all map and share.
+    /// The file that all applications map and share.
     pub framework_kib: u64,
-    /// The random share of a page that compresses.
+    /// The share of random words in a compressible page.
     pub random_share: f64,
     /// The share of the pages touched by a resume that it writes.
     pub written_share: f64,
-    /// How long each is in the foreground.
+    /// How long each application is in the foreground.
     pub front_ms: u64,
     /// How they are opened again.
     pub reopens: Reopens,
-    /// Each of them.
+    /// The applications.
     #[serde(rename = "application")]
     pub list: Vec<Application>,
 }
@@ -36,11 +36,11 @@ pub struct Applications {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reopens {
-    /// How often.
+    /// Number of openings after the first launches.
     pub count: usize,
-    /// The probability that it is one of the last used.
+    /// The probability that one of the last used is opened.
     pub recency: f64,
-    /// Of the popularity of the others.
+    /// The exponent of the popularity that decides otherwise.
     pub exponent: f64,
 }
 
@@ -54,9 +54,9 @@ pub struct Application {
     pub incompressible: f64,
     /// The share of it that a first screen needs.
     pub touched: f64,
-    /// What it touches of the framework.
+    /// The part of the framework that it touches.
     pub framework_kib: u64,
-    /// What it touches of a file of its own.
+    /// Its own file, all of which it touches.
     pub file_kib: u64,
     /// CPU work of a launch.
     pub launch_ms: u64,
@@ -73,12 +73,12 @@ impl Applications {
         toml_text::from_str(TEXT)
     }
 
-    /// Where the own file of application `number` begins in the storage: behind the framework and the files before.
+    /// Offset of application `number`'s own file in the storage: after the framework and the files before it.
     pub fn file_offset_kib(&self, number: usize) -> u64 {
         self.framework_kib + self.list[..number].iter().map(|application| application.file_kib).sum::<u64>()
     }
 
-    /// The applications in the order in which they are opened: each once, then again. Never the one that is in the foreground.
+    /// The openings in order: each application once, then again. Never the one that is in the foreground.
     pub fn openings(&self, seed: u64) -> Vec<usize> {
         let mut openings: Vec<usize> = (0..self.list.len()).collect();
         let mut random = Random::stream(seed, ORDER_STREAM);
@@ -114,7 +114,7 @@ impl Applications {
     }
 }
 
-/// The one before the present one with a probability of a half, the one before that of a quarter, and so on.
+/// The previous application with a probability of a half, the one before that of a quarter, and so on.
 fn recent(last_used: &[usize], random: &mut Random) -> usize {
     let mut place = 1;
     while place + 1 < last_used.len() && random.unit() >= 0.5 {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_what_it_says_of_itself() {
+    fn the_workload_file_matches_its_description() {
         let workload = Applications::standard().unwrap();
         assert_eq!((workload.list.len(), workload.available_kib, workload.reopens.count), (15, 353_280, 30));
         for application in &workload.list {

@@ -19,13 +19,13 @@ use brisk_report::proof::{DeviceDescription, SelfCheck, Timekeeping};
 
 /// Somewhere to run plans: the lab's guests, or the user's own device.
 pub trait Place: Sync {
-    /// How many plans of this experiment it can run at once without one disturbing the other.
+    /// How many plans of this experiment it can run at once without one disturbing another.
     fn devices(&self, experiment: &Experiment) -> u32;
 
-    /// Whether `plan` names a device that there is, before anything is measured.
+    /// Checks before any measurement that the device of `plan` exists.
     ///
     /// # Errors
-    /// When there is none.
+    /// When it does not exist.
     fn check(&self, _plan: &Plan) -> anyhow::Result<()> {
         Ok(())
     }
@@ -36,23 +36,23 @@ pub trait Place: Sync {
     /// When they cannot be read.
     fn program(&self) -> anyhow::Result<String>;
 
-    /// Fetches and builds what `plan` needs, and says what its device is: samples of another one are never mixed with
-    /// its samples.
+    /// Fetches and builds what `plan` needs, and returns a description of the device. Samples of devices with different
+    /// descriptions are never mixed.
     ///
     /// # Errors
-    /// When something of it cannot be had.
+    /// When something is not available.
     fn prepare(&self, experiment: &Experiment, plan: &Plan) -> anyhow::Result<String>;
 
-    /// True for an error of the place itself, which says nothing about the experiment.
+    /// True for an error of the place itself, not of the experiment.
     fn has_failed(&self, _error: &anyhow::Error) -> bool {
         false
     }
 
-    /// Runs `plan` on device number `device` and hands on its lines as they come. Ends early when `interrupted` becomes
-    /// true.
+    /// Runs `plan` on device number `device` and passes its lines to `on_line` as they arrive. Ends early when `interrupted`
+    /// becomes true.
     ///
     /// # Errors
-    /// When the device fails; lines that were handed on before count.
+    /// When the device fails; lines that were passed on before stay valid.
     fn run(
         &self,
         experiment: &Experiment,
@@ -66,7 +66,7 @@ pub trait Place: Sync {
 /// One run of one experiment.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
-    /// What is run.
+    /// The experiment.
     pub experiment: &'a Experiment,
     /// True for the quick form.
     pub quick: bool,
@@ -74,7 +74,7 @@ pub struct Run<'a> {
     pub seed: u64,
 }
 
-/// What has been found so far.
+/// The findings of a run so far.
 #[derive(Debug, Clone, Default)]
 pub struct Findings {
     device: Option<DeviceDescription>,
@@ -84,7 +84,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Takes in one line.
+    /// Adds a line.
     pub fn add(&mut self, line: Line) {
         match line {
             Line::Measured(measured) => drop(self.measured.insert(measured.replicate, measured)),
@@ -97,19 +97,19 @@ impl Findings {
         }
     }
 
-    /// Forgets what was rejected, so that it is measured again. Returns how many replicates stay, and how many do not.
+    /// Drops rejected replicates, so that they are measured again. Returns the numbers of kept and of dropped replicates.
     pub fn retry_rejected(&mut self) -> (usize, usize) {
         let all = self.measured.len();
         self.measured.retain(|_, measured| measured.rejected.is_none());
         (self.measured.len(), all - self.measured.len())
     }
 
-    /// Whether something is known of the replicate `id`: a figure, or why there is none.
+    /// Whether the replicate `id` is measured or refused.
     pub fn has(&self, id: u32) -> bool {
         self.measured.contains_key(&id)
     }
 
-    /// What was measured or refused, by the number of its replicate.
+    /// The measured and the refused replicates, by number.
     pub fn measured(&self) -> impl Iterator<Item = &Measured> {
         self.measured.values()
     }
@@ -125,11 +125,11 @@ impl Findings {
 pub struct Limits<'a> {
     /// As soon as this is true.
     pub interrupted: &'a AtomicBool,
-    /// An experiment whose blocks are runs of their own begins none after this.
+    /// An experiment in stages starts none after this.
     pub until: Option<Instant>,
 }
 
-/// Whether a claim at a point is as precise as it asks to be.
+/// The precision of a claim at a point.
 #[derive(Debug)]
 struct Precision {
     claim: String,
@@ -140,14 +140,14 @@ struct Precision {
     is_reached: bool,
 }
 
-/// What is run before brisk checks whether it is enough, or too late for more: points of blocks.
+/// A part of a run: points of blocks. Before each stage, brisk checks the time limit and which points are precise already.
 #[derive(Debug, Clone)]
 struct Stage {
     blocks: Range<u32>,
     points: Range<usize>,
 }
 
-/// Points of a block that are a stage together, where blocks are runs of their own: some two minutes of combinations.
+/// Points of a block in one stage, where a run has stages: about two minutes of combinations.
 const POINTS_OF_A_STAGE: usize = 6;
 
 /// How a run ended.
@@ -162,7 +162,7 @@ pub enum RunEnding {
 }
 
 impl Run<'_> {
-    /// What is scheduled.
+    /// The design of the schedule.
     pub fn design(&self) -> Design {
         Design {
             arms: self.experiment.arms.len(),
@@ -185,17 +185,17 @@ impl Run<'_> {
         let (busy, idle) = match self.experiment.points(self.quick)[replicate.point] {
             Point::Work(work_ms) => (u64::from(work_ms), rest + u64::from(window)),
             Point::Idle(idle_ms) => (0, rest + u64::from(idle_ms)),
-            // Some 30 microseconds each, and as much again for what comes before.
+            // About 30 microseconds each, and as much again for what precedes them.
             Point::Lookups(count) => (2 * u64::from(count) * 30 / 1000, 0),
             Point::Application(_) => (2 * lookups() * 30 / 1000, 0),
             Point::Clients(clients) => (300 + u64::from(clients) * lookups() * 60 / 1000, 0),
-            // Half a second of work and a second in the foreground each.
-            // A quarter of a second or so each for a few hundred processes.
+            // About a quarter of a second each for a few hundred processes.
             Point::Readings(count) => (250 * u64::from(count), 0),
-            // A Java machine starts and preloads, under emulation.
+            // A Java VM starts and preloads, under emulation.
             Point::Boot => (15_000, 0),
+            // Half a second of work and a second in the foreground each.
             Point::Openings(count) => (500 * u64::from(count), 1000 * u64::from(count)),
-            // What is beside it has to wait for, and to be started.
+            // Includes starting the background programs and waiting for them.
             Point::Combination(_) => (u64::from(self.foreground_ms(replicate.point)) * 5 / 4 + 200, rest),
         };
         if self.experiment.mode == Timekeeping::Deterministic { 300 + busy / 4 + idle / 8 } else { busy + idle }
@@ -222,15 +222,15 @@ impl Run<'_> {
         0
     }
 
-    /// The replicates that `findings` has not, each with its cost.
+    /// The replicates that are missing in `findings`, each with its cost.
     pub fn missing<'a>(&'a self, findings: &'a Findings) -> impl Iterator<Item = (Replicate, u64)> + 'a {
         let all = blocks(&self.design()).into_iter();
         all.filter(|replicate| !findings.measured.contains_key(&replicate.id))
             .map(|replicate| (replicate, self.cost_ms(&replicate)))
     }
 
-    /// Runs what is missing in `findings`, on as many devices as `place` has. Every line is stored, then added to
-    /// `findings`, then shown to `progress`.
+    /// Runs what is missing in `findings`, on as many devices as `place` has. Every line is stored, then added to `findings`,
+    /// then passed to `progress`.
     ///
     /// # Errors
     /// When a device or the store fails; what was measured until then is stored.
@@ -267,8 +267,8 @@ impl Run<'_> {
         (0..blocks).flat_map(first).map(stage).collect()
     }
 
-    /// The replicates that a stage leaves out: those of other blocks or points, those that `findings` has, and those of
-    /// points of which enough is known.
+    /// The replicates that a stage skips: those of other blocks or points, those in `findings`, and those of points that are
+    /// precise already.
     fn not_wanted(&self, findings: &Findings, stage: &Stage) -> BTreeSet<u32> {
         let is_late = !self.quick && self.experiment.replicates.least.is_some_and(|least| stage.blocks.start >= least);
         let known = if is_late { self.precise_points(findings) } else { BTreeSet::new() };
@@ -281,7 +281,7 @@ impl Run<'_> {
         blocks(&self.design()).iter().filter(|replicate| !is_wanted(replicate)).map(|replicate| replicate.id).collect()
     }
 
-    /// The points where every claim that asks for precision has it.
+    /// The points where every claim that asks for precision reaches it.
     fn precise_points(&self, findings: &Findings) -> BTreeSet<usize> {
         let samples = self.samples(findings);
         let precisions = self.precisions(&samples);
@@ -292,7 +292,7 @@ impl Run<'_> {
         (0..samples.points().len()).filter(|&point| is_precise(&samples.points()[point].to_string())).collect()
     }
 
-    /// How precise the claims are that ask for it, point by point.
+    /// The precision of the claims that ask for it, point by point.
     fn precisions(&self, samples: &Samples) -> Vec<Precision> {
         let limits = self.experiment.claims.iter().filter_map(|claim| Some((claim, claim.precision?)));
         let reached = limits.flat_map(|(claim, limit)| {
@@ -330,7 +330,7 @@ impl Run<'_> {
                 .map(|(device, plans)| {
                     let (sender, stop) = (sender.clone(), &stop);
                     scope.spawn(move || {
-                        // When the store has failed, the receiver is gone.
+                        // The receiver no longer exists when the store has failed.
                         let send = |line| drop(sender.send(line));
                         for plan in plans.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
                             let checks = place.run(self.experiment, plan, device, stop, &mut |line| send(line));
@@ -352,7 +352,7 @@ impl Run<'_> {
         outcome.map(|()| RunEnding::Complete)
     }
 
-    /// Takes lines until every device has ended.
+    /// Receives lines until every device has ended.
     fn collect(
         &self,
         receiver: &mpsc::Receiver<Line>,
@@ -380,7 +380,7 @@ impl Run<'_> {
         }
     }
 
-    /// What one device runs: a plan for each scenario of its arms, in the order in which they come first; for each boot one.
+    /// The plans of one device: one for each scenario of its arms, in order of first use; for boots, one for each replicate.
     fn plans(&self, replicates: &[Replicate]) -> Vec<Plan> {
         self.plans_of(replicates, self.experiment.boots.is_some())
     }

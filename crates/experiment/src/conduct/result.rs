@@ -1,4 +1,4 @@
-//! What a run has found: a line a point while it goes on, and its result.
+//! The findings of a run: a line for each point while it runs, and its result.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::verdict::judge;
 use brisk_report::proof::{ExperimentResult, Timekeeping};
 
 impl Run<'_> {
-    /// What is known by now of each point for which a claim asks for precision, a line each.
+    /// The state of each point for which a claim asks for precision, one line each.
     pub fn state(&self, findings: &Findings) -> Vec<String> {
         let line = |Precision { arm, point, measured, ci: [low, high], is_reached, .. }: Precision| {
             let arm = arm.unwrap_or_default();
             let of_arm = findings.measured.values().filter(|found| found.arm == arm && found.point == point);
             let (refused, accepted): (Vec<_>, Vec<_>) = of_arm.partition(|found| found.rejected.is_some());
-            let word = if is_reached { "precise" } else { "wants more" };
+            let word = if is_reached { "precise" } else { "needs more" };
             format!(
                 "{point}: {} of {arm}, {} refused: {measured:+.1} % [{low:.1}, {high:.1}], {word}",
                 accepted.len(),
@@ -27,7 +27,7 @@ impl Run<'_> {
         self.precisions(&self.samples(findings)).into_iter().map(line).collect()
     }
 
-    /// Names what is less precise than its claim asks for. A quick form promises no precision.
+    /// Names the points that are less precise than their claim asks for. The quick form promises no precision.
     fn imprecise_note(&self, samples: &Samples) -> Option<String> {
         let mut by_claim: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for precision in self.precisions(samples).into_iter().filter(|precision| !precision.is_reached && !self.quick) {
@@ -38,7 +38,7 @@ impl Run<'_> {
         (!lists.is_empty()).then(|| format!("Less precise than was asked for: {}.", lists.join(". ")))
     }
 
-    /// The result of what was found.
+    /// The result of the findings.
     pub fn result(&self, findings: &Findings, command: String) -> ExperimentResult {
         let experiment = self.experiment;
         let samples = self.samples(findings);
@@ -72,14 +72,14 @@ impl Run<'_> {
 fn metrics(experiment: &Experiment) -> Vec<Metric> {
     let claimed = |metric: &Metric| match metric {
         metric if metric.subject() != experiment.subject() => false,
-        // Of a device's own boot nothing else is known.
+        // A device's own boot has no other figures.
         metric if experiment.reboots.is_some() => matches!(metric, Metric::Boot | Metric::Kernel | Metric::Preload),
         Metric::LookupTime => experiment.mode == Timekeeping::Parallel,
         metric if metric.subject() == Subject::Boots => true,
         metric if metric.subject() == Subject::Lookups => experiment.mode == Timekeeping::Deterministic,
         Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
-        // What music missed is claimed of one arm alone.
+        // Only one arm has a claim about missed music.
         Metric::MusicMissed => false,
         metric if metric.subject() == Subject::Applications => experiment.claims.iter().any(|c| c.metric == *metric),
         _ => true,
@@ -91,36 +91,36 @@ fn mode_note(experiment: &Experiment) -> Option<&'static str> {
     match experiment.mode {
         Timekeeping::Deterministic if experiment.applications.is_some() => Some(
             "Time is counted in instructions executed by the guest, two nanoseconds each: repeatable, but blind to caches. \
-             Flash takes the time that its model says.",
+             Flash takes the time of its model.",
         ),
         Timekeeping::Deterministic if experiment.lookups.is_some() => Some(
-            "Figures are instructions executed by the guest: repeatable, but blind to caches and memory, and to what \
-             switching between processes costs beside them.",
+            "Figures are instructions executed by the guest: repeatable, but blind to caches and memory, and to the other \
+             costs of switching between processes.",
         ),
         Timekeeping::Deterministic => Some(
             "Time is counted in instructions executed by the guest: repeatable, but blind to caches and memory. \
              Energy is the virtual CPU's model, C x V^2 x f while busy.",
         ),
         Timekeeping::Parallel if experiment.lookups.is_some() => Some(
-            "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
-             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. Emulation makes \
-             switching between processes dearer than it is on a processor, and a hit spares it.",
+            "Several emulated CPUs on the host's clock: only ratios of replicates that ran side by side are meaningful. \
+             Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. Under emulation, \
+             switching between processes is more expensive than on a processor, and a hit avoids it.",
         ),
         Timekeeping::Parallel if experiment.boots.is_some() => Some(
-            "Each boot is a guest of its own, two emulated CPUs on the host's clock: only ratios of boots that were run \
-             side by side count, and a boot in which the host kept a CPU waiting for more than 3 % of the time is refused. \
-             HotSpot stands in for ART: it compiles while it runs, and two of its threads hardly load classes at the same \
-             time. It cannot fork, so the paper's child is a second Java machine, whose start is dearer than fork(2). What \
-             is said of 4 and 8 CPUs is predicted by scheduling the costs that were measured natively, not measured.",
+            "Each boot is a guest of its own, two emulated CPUs on the host's clock: only ratios of boots that ran side \
+             by side are meaningful, and a boot in which the host kept a CPU waiting for more than 3 % of the time is \
+             refused. HotSpot stands in for ART: it compiles while it runs, and two of its threads hardly load classes at \
+             the same time. It cannot fork, so the paper's child is a second Java VM, whose start is more expensive than \
+             fork(2). Figures for 4 and 8 CPUs are predicted by scheduling natively measured costs, not measured.",
         ),
         Timekeeping::Parallel if experiment.subject() == Subject::Combinations => Some(
-            "Two emulated CPUs on the host's clock: only ratios of replicates that were run side by side count, and a \
+            "Two emulated CPUs on the host's clock: only ratios of replicates that ran side by side are meaningful, and a \
              replicate in which the host kept a CPU waiting for more than 3 % of the time is refused.",
         ),
         Timekeeping::Parallel => Some(
-            "Several emulated CPUs on the host's clock: only ratios of replicates that were run side by side count. \
+            "Several emulated CPUs on the host's clock: only ratios of replicates that ran side by side are meaningful. \
              Replicates in which the host kept a CPU waiting for more than 3 % of the time are refused. The virtual \
-             frequency itself is checked in deterministic mode alone.",
+             frequency itself is checked only in deterministic mode.",
         ),
         Timekeeping::Native => None,
     }

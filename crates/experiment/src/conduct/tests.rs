@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn arms_of_other_scenarios_are_plans_of_their_own() {
+fn arms_of_other_scenarios_get_their_own_plans() {
     let text = r#"name = "x"
 title = "x"
 description = "x"
@@ -30,7 +30,7 @@ arm = [
     assert!(run.plans(&[]).is_empty());
 }
 
-/// Scatters by `scatter` at its first point, not at all at its second.
+/// The second arm scatters by this much at the first point; nothing else scatters.
 struct Device(f64);
 
 impl Place for Device {
@@ -73,7 +73,7 @@ impl Place for Device {
 
 // Verifies PROVE-2.
 #[test]
-fn what_is_precise_is_not_measured_again() {
+fn precise_points_are_not_measured_again() {
     let text = r#"name = "x"
 title = "x"
 description = "x"

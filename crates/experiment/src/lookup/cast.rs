@@ -1,4 +1,4 @@
-//! Who takes part in a measurement of lookups: a context manager and a process with services, each of its own.
+//! The processes of a lookup measurement: a context manager, and a process with services.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use super::client::Client;
 use brisk_sys::binder::{CallError, Connection, WireFormat};
 
-/// How often, and how far apart, a context is looked at.
+/// Number and interval of the checks for a context manager.
 const TRIALS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub enum Manager {
     /// brisk's own (`brisk lab context-manager`), which searches a list as Android 5's did.
     Own {
-        /// It lets the driver keep its answers.
+        /// Whether it lets the driver cache its answers.
         cooperate: bool,
     },
     /// Another program, with its arguments; it needs some time until it answers.
@@ -28,7 +28,7 @@ pub enum Manager {
 }
 
 impl Manager {
-    /// `own`, `cooperating` (own, and it lets the driver keep its answers), or a command.
+    /// `own`, `cooperating` (own, and it lets the driver cache its answers), or a command.
     pub fn named(text: &str) -> Self {
         match text {
             "own" => Self::Own { cooperate: false },
@@ -46,10 +46,10 @@ impl Manager {
     }
 }
 
-/// Processes that end with this value.
+/// Child processes; dropping this value kills them.
 #[derive(Debug)]
 pub struct Cast {
-    /// The services first: a manager that ends takes the context with it.
+    /// The services come first: the context ends with its manager.
     children: Vec<Child>,
 }
 
@@ -89,7 +89,7 @@ impl Cast {
         Ok(cast)
     }
 
-    /// Starts a program that says when it is ready.
+    /// Starts a program and waits until it prints `ready`.
     fn start_ready(&mut self, mut command: Command, what: &str) -> anyhow::Result<()> {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let mut child = child.with_context(|| format!("cannot start {what}"))?;
@@ -98,7 +98,7 @@ impl Cast {
         let mut line = String::new();
         BufReader::new(stdout.context("the child has no stdout")?).read_line(&mut line)?;
         if line.trim_end() != "ready" {
-            bail!("{what} did not become ready; its reason is above");
+            bail!("{what} did not become ready; see its message above");
         }
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Cast {
                 return Ok(());
             }
             if let Some(status) = self.children[0].try_wait()? {
-                bail!("the context manager ended with {status}; its reason is above");
+                bail!("the context manager ended with {status}; see its message above");
             }
             sleep(PAUSE);
         }
@@ -126,7 +126,7 @@ fn own_command(name: &str, device: &Path, format: &WireFormat) -> anyhow::Result
     Ok(command)
 }
 
-/// The driver lets a context go some time after its manager has ended.
+/// The driver releases a context some time after its manager has exited.
 fn wait_until_free(device: &Path) -> anyhow::Result<()> {
     for _ in 0..TRIALS {
         if !has_manager(device)? {
@@ -150,7 +150,7 @@ fn has_manager(device: &Path) -> anyhow::Result<bool> {
 impl Drop for Cast {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // It may have ended by itself.
+            // It may have exited already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,5 +1,5 @@
-//! A client that looks services up, as libbinder does but with nothing in between: one call of the driver a lookup, which
-//! carries the references of the one before.
+//! A client that looks services up as libbinder does, without a library in between: one driver call for each lookup, which also
+//! carries the reference commands of the previous lookup.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use brisk_sys::binder::{CallError, Commands, Connection, ListStyle, WireFormat};
 use brisk_sys::cpu::ticks;
 use brisk_sys::error::DeviceError;
 
-/// For the answers of lookups.
+/// Size of the mapping for the answers of lookups.
 const MAP_BYTES: usize = 128 * 1024;
 
-/// What one lookup took, in ticks of the processor's counter.
+/// The times of one lookup, in ticks of the processor's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
     /// The counter when the driver was called.
     pub asked_at: u64,
     /// Building the request.
     pub request: u64,
-    /// In the driver, and with whom it hands the request to.
+    /// In the driver and in the process that answers.
     pub call: u64,
     /// Reading the answer.
     pub answer: u64,
@@ -31,7 +31,7 @@ pub struct Timing {
 pub struct Client {
     connection: Connection,
     format: &'static WireFormat,
-    /// A lookup's request; what precedes the name stays as it is.
+    /// A lookup's request; the part before the name is constant.
     request: Parcel,
     prefix_bytes: usize,
     commands: Commands,
@@ -40,7 +40,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Asks in `format` over a connection of its own to the binder device `device`.
+    /// Opens a connection of its own to the binder device `device`; requests are in `format`.
     ///
     /// # Errors
     /// [`DeviceError`] when the device cannot be opened or mapped, or speaks another protocol.
@@ -48,7 +48,7 @@ impl Client {
         Ok(Self::new(Connection::open(device, MAP_BYTES)?, format))
     }
 
-    /// Asks over `connection`, in `format`.
+    /// Sends requests in `format` over `connection`.
     pub fn new(connection: Connection, format: &'static WireFormat) -> Self {
         let request = format.request();
         let prefix_bytes = request.data.len();
@@ -56,8 +56,7 @@ impl Client {
         Self { connection, format, request, prefix_bytes, commands, returns, copy }
     }
 
-    /// Looks `name` up with `code`, keeps a reference for as long as the next lookup takes, and says what it found and
-    /// what that took.
+    /// Looks `name` up with `code`, and keeps a reference until the next lookup. Returns the object and the times.
     ///
     /// # Errors
     /// [`CallError`].
@@ -98,7 +97,7 @@ impl Client {
             self.connection.copy(reply.data, &mut self.copy)?;
             self.commands.clear();
             self.commands.free_buffer(reply.data.address);
-            // One a call, until there is no more; or all at once.
+            // One name for each call until there is no more, or all at once.
             let more = if reply.flags & abi::STATUS_CODE == 0 { self.format.read_names(&self.copy) } else { None };
             match (more, self.format.list_style) {
                 (Some(more), ListStyle::Array) => return Ok(more),
@@ -127,7 +126,7 @@ impl Client {
         }
     }
 
-    /// Asks the context manager whether it is there.
+    /// Pings the context manager.
     ///
     /// # Errors
     /// [`CallError::Dead`] when there is none.
@@ -139,9 +138,9 @@ impl Client {
         Ok(())
     }
 
-    /// Takes one more reference of `handle`, which lasts as long as the client.
+    /// Takes one more reference of `handle`, for the client's lifetime.
     pub fn keep(&mut self, handle: u32) {
-        // Before what lets the last lookup's go.
+        // Before the command that releases the last lookup's reference.
         let rest = std::mem::take(&mut self.commands);
         self.commands.acquire(handle);
         self.commands.append(&rest);
@@ -158,7 +157,7 @@ impl Client {
         Ok(ticks::now() - began)
     }
 
-    /// Ticks of a call of the driver that takes a reference of `handle` and lets it go.
+    /// Ticks of a call of the driver that takes a reference of `handle` and releases it.
     ///
     /// # Errors
     /// [`CallError`].
@@ -173,7 +172,7 @@ impl Client {
         Ok(ended - began)
     }
 
-    /// Writes what is left of the last lookup.
+    /// Sends the remaining commands of the last lookup.
     fn settle(&mut self) -> Result<(), DeviceError> {
         if !self.commands.is_empty() {
             self.connection.write_read(self.commands.as_bytes(), &mut [])?;
@@ -182,7 +181,7 @@ impl Client {
         Ok(())
     }
 
-    /// Writes the commands and reads until the reply is there.
+    /// Writes the commands and reads until the reply arrives.
     fn transact(&mut self) -> Result<Transaction, CallError> {
         let mut commands = self.commands.as_bytes();
         loop {

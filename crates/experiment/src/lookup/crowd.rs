@@ -1,4 +1,4 @@
-//! Clients that look services up at the same time, each in a thread with a connection of its own.
+//! Clients that look services up at the same time, each in a thread with its own connection.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -10,8 +10,8 @@ use super::measure::Lookups;
 use crate::statistics::mean;
 use brisk_sys::binder::{CallError, WireFormat};
 
-/// What a lookup takes each of `clients` on average, in microseconds of this machine's clock. Each makes all of
-/// `lookups`, in an order of its own, once every service was looked up.
+/// The mean time of a lookup with `clients` concurrent clients, in microseconds of this machine's clock. Each client looks
+/// every service up once, then makes all of `lookups` in its own order.
 ///
 /// # Errors
 /// [`CallError`] of any of them.

@@ -1,4 +1,4 @@
-//! A distribution in a few figures.
+//! The summary of a distribution.
 
 use serde::Serialize;
 
@@ -7,9 +7,9 @@ use crate::statistics::{mean, quantile};
 /// Figures of lookups, in the unit of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// Half of the lookups took no longer.
+    /// The median.
     pub p50: f64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     pub p99: f64,
     pub mean: f64,
 }

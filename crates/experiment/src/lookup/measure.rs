@@ -1,4 +1,4 @@
-//! Many lookups in a row, and what they took.
+//! A series of lookups, and their durations.
 
 use serde::Serialize;
 
@@ -17,36 +17,36 @@ const ZIPF_EXPONENT: f64 = 1.16;
 /// Lookups whose steps are recorded: four events each.
 const RECORDED: usize = 1000;
 
-/// What is looked up.
+/// A series of lookups.
 #[derive(Debug, Clone, Copy)]
 pub struct Lookups<'a> {
-    /// The function that looks up.
+    /// The transaction code of a lookup.
     pub code: u32,
     /// The services, most popular first.
     pub names: &'a [String],
     /// How many lookups are measured.
     pub count: usize,
-    /// What the order of the names follows from.
+    /// The seed of the order of the names.
     pub seed: u64,
 }
 
-/// What the driver takes when it looks nothing up.
+/// Durations of driver calls without a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Floors {
     /// A call that does nothing.
     pub empty_call: f64,
-    /// A call that takes a reference and lets it go.
+    /// A call that takes a reference and releases it.
     pub reference_pair: f64,
 }
 
-/// A row of lookups.
+/// The result of a series of lookups.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// What is counted.
+    /// The unit of the figures.
     pub unit: TickUnit,
-    /// How many were counted.
+    /// Number of measured lookups.
     pub lookups: usize,
-    /// How many services they were spread over.
+    /// Number of services that they were spread over.
     pub services: usize,
     /// The calls of the driver, with everything behind them.
     pub call: Figures,
@@ -54,7 +54,7 @@ pub struct Measured {
     pub request: Figures,
     /// The answers, read in user space.
     pub answer: Figures,
-    /// What remains when nothing is looked up.
+    /// Driver calls without a lookup.
     pub floors: Floors,
 }
 
@@ -62,7 +62,7 @@ impl Lookups<'_> {
     /// Looks every service up once, then measures.
     ///
     /// # Errors
-    /// [`CallError`], also when a service is not there.
+    /// [`CallError`], also when a service does not exist.
     pub fn measure(&self, client: &mut Client) -> Result<Measured, CallError> {
         let ticks = Ticks::calibrate();
         self.lookup_all(client)?;
@@ -79,7 +79,7 @@ impl Lookups<'_> {
         })
     }
 
-    /// Calls of `count` lookups, before each of which `forget` makes the driver's cache forget what it holds.
+    /// Driver calls of `count` lookups; before each of them, `forget` clears the driver's cache.
     ///
     /// # Errors
     /// [`CallError`], and those of `forget`.
@@ -100,8 +100,8 @@ impl Lookups<'_> {
         Ok(figures(calls))
     }
 
-    /// What the calls consist of, from a further row of lookups that the driver's events below `root` record; `untraced`
-    /// is their median without. `None` when no manager was asked, or the events cannot be had.
+    /// The steps of the calls, from another series of lookups that the driver's trace events below `root` record; `untraced` is
+    /// the median without tracing. `None` when no lookup reached a manager, or the events are not available.
     ///
     /// # Errors
     /// [`CallError`].
@@ -109,7 +109,7 @@ impl Lookups<'_> {
         let trace = match steps::record(root) {
             Ok(trace) => trace,
             Err(error) => {
-                tracing::info!("the steps cannot be told apart: {error}");
+                tracing::info!("the steps cannot be measured: {error}");
                 return Ok(None);
             }
         };
@@ -129,15 +129,15 @@ impl Lookups<'_> {
         }
     }
 
-    /// Every service once: what is measured after it is no first time.
+    /// Looks every service up once, so that no measured lookup is a first one.
     pub(super) fn lookup_all(&self, client: &mut Client) -> Result<(), CallError> {
         self.names.iter().try_for_each(|name| self.lookup(client, name).map(drop))
     }
 
-    /// All the lookups, in the order that the seed and `stream` make.
+    /// Makes all the lookups, in the order given by the seed and `stream`.
     ///
     /// # Errors
-    /// [`CallError`], also when a service is not there.
+    /// [`CallError`], also when a service does not exist.
     pub fn run(&self, client: &mut Client, stream: u64) -> Result<Vec<Timing>, CallError> {
         let mut random = Random::stream(self.seed, stream);
         let popularity = self.popularity();

@@ -1,4 +1,4 @@
-//! The lookups of a modelled application made for real: its processes are connections of the users whose they are.
+//! Replays the lookups of a modelled application: each of its processes is a connection opened as its user.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -10,7 +10,7 @@ use brisk_sys::binder::WireFormat;
 use brisk_sys::cpu::ticks::Ticks;
 use brisk_sys::process::user::as_user;
 
-/// Processes that are alive at the same time; the oldest ends.
+/// Processes that are alive at the same time; the oldest ends first.
 const ALIVE: usize = 16;
 /// Users of applications and of isolated processes, as Android numbers them.
 const APPLICATIONS: std::ops::Range<u32> = 10_000..20_000;
@@ -21,16 +21,16 @@ const ISOLATED: std::ops::Range<u32> = 90_000..100_000;
 pub struct Replay<'a> {
     /// The device, which all users may open.
     pub device: &'a Path,
-    /// How its manager is spoken to.
+    /// The wire format of its manager.
     pub format: &'static WireFormat,
     /// The services, by the numbers that events give them.
     pub names: &'a [String],
-    /// What happens.
+    /// The events.
     pub events: &'a [TraceEvent],
 }
 
 impl Replay<'_> {
-    /// Plays until `count` lookups were made, and says what they took, in ticks of the processor's counter.
+    /// Replays until `count` lookups were made, and returns their durations in ticks of the processor's counter.
     ///
     /// # Errors
     /// When this is not root, or the driver or the manager refuses.

@@ -1,7 +1,7 @@
-//! The five steps of a lookup, as the paper's figure 3 has them, told apart by the driver's own trace events.
+//! The five steps of a lookup, as in the paper's figure 3, separated by the driver's own trace events.
 //!
-//! Every event takes time itself. What all of them add is measured (lookups with and without) and taken off the steps
-//! that they fall into.
+//! Tracing takes time itself. Its total is measured (lookups with and without events) and subtracted from the steps that
+//! contain events.
 
 use serde::Serialize;
 
@@ -18,24 +18,24 @@ const EVENTS: f64 = 4.0;
 /// Room for some ten thousand events a CPU.
 const BUFFER_KIB: u32 = 2048;
 
-/// The steps, each from the end of the one before.
+/// The steps, each from the end of the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Steps {
-    /// Into the driver: the system call, the references of the lookup before, the request copied to the manager.
+    /// Into the driver: the system call, the references of the previous lookup, the request copied to the manager.
     pub entry: Figures,
     /// To the manager: it is woken, switched to, and receives the request.
     pub switch: Figures,
     /// The manager searches and builds its answer.
     pub search: Figures,
-    /// The answer: into the driver, its reference made the client's, switched back, received.
+    /// The answer: into the driver, its reference translated for the client, switched back, received.
     pub reply: Figures,
-    /// Lookups of which all steps were seen.
+    /// Lookups whose steps are all recorded.
     pub lookups: usize,
-    /// What one event took, and was taken off.
+    /// The time of one event, which is subtracted.
     pub event_cost: f64,
 }
 
-/// Starts recording what steps are made of.
+/// Starts recording the events that separate the steps.
 ///
 /// # Errors
 /// [`DeviceError`] without tracing, binder's events, or a clock that the client can read.
@@ -53,7 +53,7 @@ pub fn steps(events: &[TraceEvent], timings: &[Timing], tid: u32, untraced: f64,
     let moments: Vec<[u64; 5]> = timings.iter().filter_map(|timing| moments(events, timing, tid)).collect();
     let traced = figures(moments.iter().map(|m| ticks.of(m[4] - m[0])).collect());
     let event_cost = ((traced.p50 - untraced) / EVENTS).max(0.0);
-    // An event's moment is its beginning, so that it falls into the step after it.
+    // An event's time stamp is its start, so its cost falls into the step after it.
     let step = |index: usize, events: f64| {
         let of = |m: &[u64; 5]| (ticks.of(m[index + 1] - m[index]) - events * event_cost).max(0.0);
         figures(moments.iter().map(of).collect())
@@ -68,7 +68,7 @@ pub fn steps(events: &[TraceEvent], timings: &[Timing], tid: u32, untraced: f64,
     })
 }
 
-/// When a lookup's steps began and the last one ended.
+/// The start times of a lookup's steps, and the end of the last one.
 fn moments(events: &[TraceEvent], timing: &Timing, tid: u32) -> Option<[u64; 5]> {
     let (began, ended) = (timing.asked_at, timing.asked_at + timing.call);
     let first = events.partition_point(|event| event.moment < began);
@@ -90,7 +90,7 @@ mod tests {
 
     // Verifies LOOKUP-8.
     #[test]
-    fn steps_are_told_apart_and_the_events_own_cost_is_taken_off() {
+    fn steps_are_separated_and_the_tracing_cost_is_subtracted() {
         let timing = |asked_at, call| Timing { asked_at, call, ..Timing::default() };
         let lookup = |at: u64| {
             [
@@ -101,7 +101,7 @@ mod tests {
             ]
         };
         let events: Vec<TraceEvent> = [0, 10_000].into_iter().flat_map(lookup).collect();
-        // The third lookup was a hit: nothing of it reached the manager.
+        // The third lookup was a hit and did not reach the manager.
         let timings = [timing(0, 6400), timing(10_000, 6400), timing(20_000, 700)];
         let ticks = Ticks { unit: TickUnit::Instructions, per_unit: 1.0 };
         let steps = steps(&events, &timings, 1, 6000.0, &ticks).unwrap();

@@ -1,4 +1,4 @@
-//! The user's own device: one child, so that an interrupt or a crash here leaves it the time to restore.
+//! The user's own device: a child runs the plan, and can still restore when this process is interrupted or crashes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Place for Here {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start a child")?;
         let mut stdin = child.stdin.take().context("the child has no stdin")?;
         let stdout = child.stdout.take().context("the child has no stdout")?;
-        // A child that refuses at once does not read its plan; its exit status tells.
+        // A child that refuses at once does not read its plan; its exit status shows that.
         let _ = stdin.write_all(&serde_json::to_vec(plan)?);
         drop(stdin);
         let finished = AtomicBool::new(false);
@@ -77,7 +77,7 @@ impl Place for Here {
             read.and(status)
         })?;
         if !status.success() {
-            bail!(reason.unwrap_or_else(|| format!("measuring ended with {status}; what it said is above")));
+            bail!(reason.unwrap_or_else(|| format!("the measuring child ended with {status}; see its message above")));
         }
         Ok(Vec::new())
     }
@@ -86,7 +86,7 @@ impl Place for Here {
 fn hand_on(stdout: impl std::io::Read, on_line: &mut dyn FnMut(Line)) -> anyhow::Result<()> {
     for text in BufReader::new(stdout).lines() {
         let text = text?;
-        on_line(serde_json::from_slice(text.as_bytes()).with_context(|| format!("the child said {text:?}"))?);
+        on_line(serde_json::from_slice(text.as_bytes()).with_context(|| format!("the child printed {text:?}"))?);
     }
     Ok(())
 }
@@ -95,7 +95,7 @@ fn wait(child: &mut Child) -> anyhow::Result<std::process::ExitStatus> {
     Ok(child.wait()?)
 }
 
-/// Asks the child to stop, once, when this program is.
+/// Passes an interrupt of this program on to the child, once.
 fn pass_interrupt_on(pid: Option<Pid>, interrupted: &AtomicBool, finished: &AtomicBool) {
     while !finished.load(Ordering::Relaxed) {
         if interrupted.load(Ordering::Relaxed) {

@@ -18,7 +18,7 @@ use super::super::tasks::ENGINE;
 use brisk_lab::{Channel, GuestFile, GuestLine, HostClock, Job, LabError, Prepared, Scenario};
 use brisk_report::proof::{SelfCheck, Timekeeping};
 
-/// Where a guest finds its plan.
+/// The plan's path in the guest.
 const PLAN_FILE: &str = "/plan.json";
 /// Lines of the console that are kept for the error message of a plan that fails.
 const LAST_LINES: usize = 8;
@@ -27,7 +27,7 @@ const LAST_LINES: usize = 8;
 #[derive(Debug)]
 pub struct Lab {
     host_cpus: u32,
-    /// What was checked of each scenario. Guests of one scenario are the same machine: the first is checked.
+    /// Self-checks by scenario. Guests of one scenario are the same machine, so only the first is checked.
     checked: Mutex<BTreeMap<String, Vec<SelfCheck>>>,
 }
 
@@ -40,7 +40,7 @@ impl Lab {
 
 impl Place for Lab {
     fn devices(&self, experiment: &Experiment) -> u32 {
-        // A guest on the host's clock has the host for itself.
+        // A guest on the host's clock needs the host for itself.
         if experiment.mode == Timekeeping::Deterministic { self.host_cpus } else { 1 }
     }
 
@@ -88,7 +88,7 @@ impl Place for Lab {
         let mut ear = Ear { boots_since: is_boot.then(HostClock::default), ..Ear::default() };
         let outcome = brisk_lab::run(&job, &mut |line| ear.hear(&line, experiment.mode, on_line))?;
         if let Some(text) = ear.fault {
-            bail!("the guest said {text:?} in place of a result");
+            bail!("the guest printed {text:?} instead of a result");
         }
         if outcome.status != 0 {
             let lines: Vec<String> = ear.last_lines.into();
@@ -113,7 +113,7 @@ fn scenario_of(plan: &Plan) -> anyhow::Result<Scenario> {
     Ok(Scenario::load(plan.scenario.as_deref().context("the experiment names no scenario")?)?)
 }
 
-/// What the guest has beside brisk and its plan.
+/// The guest's files besides brisk and its plan.
 fn files(plan: &Plan, scenario: &Scenario) -> anyhow::Result<Vec<GuestFile>> {
     let mut files = Vec::new();
     for program in programs(plan) {
@@ -141,13 +141,13 @@ fn programs(plan: &Plan) -> BTreeSet<String> {
     managers.filter_map(|manager| manager.program().map(str::to_owned)).collect()
 }
 
-/// Programs of Debian's that run beside the plan's arms.
+/// Debian programs that run beside the plan's arms.
 fn beside(plan: &Plan) -> BTreeSet<String> {
     let arms = plan.replicates.iter().filter_map(|replicate| plan.arms.get(replicate.arm));
     arms.filter_map(|arm| arm.beside.first().cloned()).collect()
 }
 
-/// More host time than a plan can take on a host that is loaded several times over.
+/// An upper limit of a plan's host time, on a host that is overloaded several times over.
 fn longest(plan: &Plan) -> Duration {
     let is_single = matches!(&plan.workload, Workload::Applications(openings) if openings.single);
     let (window_ms, lookups) = match &plan.workload {
@@ -162,16 +162,16 @@ fn longest(plan: &Plan) -> Duration {
     let replicate = |index: usize| match plan.points.get(index) {
         Some(Point::Work(work_ms)) => u64::from(*work_ms) * 6 + window_ms,
         Some(Point::Idle(idle_ms)) => u64::from(*idle_ms),
-        // What a stock driver takes, ten times over, and three processes that start before.
+        // Ten times the time with a stock driver, and three processes that start before.
         Some(Point::Lookups(count)) => u64::from(*count) * 4 + 3000,
         Some(Point::Application(_)) => lookups * 4 + 3000,
         Some(Point::Clients(clients)) => u64::from(*clients) * lookups + 3000,
-        // As long as a flash of one GB takes to fill.
+        // The time to fill a flash of one GB.
         Some(Point::Openings(_)) if is_single => 120_000,
-        // Each may take as long as the limit lets it.
+        // Each may take as long as its limit.
         Some(Point::Openings(count)) => u64::from(*count) * 4000,
         Some(Point::Boot) => 60_000,
-        // Half a minute on a host that is loaded: the foreground may get a fraction of a CPU.
+        // Half a minute on a loaded host, where the foreground may get a fraction of a CPU.
         Some(point @ Point::Combination(_)) => 4000 + in_foreground_ms(point),
         Some(Point::Readings(_)) | None => 0,
     };
@@ -179,16 +179,16 @@ fn longest(plan: &Plan) -> Duration {
     Duration::from_secs(180) + Duration::from_millis(guest_ms * 8)
 }
 
-/// Understands a guest's lines.
+/// Parses a guest's lines.
 #[derive(Default)]
 struct Ear {
     started: Option<HostClock>,
-    /// A boot is disturbed by what happens before anything can be said.
+    /// Set for boots: the host may disturb one before the guest's first line.
     boots_since: Option<HostClock>,
     last_lines: VecDeque<String>,
-    /// A line that is none of a plan's.
+    /// A line that cannot be parsed.
     fault: Option<String>,
-    /// Why the plan could not be run, as the guest tells it.
+    /// Why the plan could not be run, as the guest reports it.
     failed: Option<String>,
 }
 

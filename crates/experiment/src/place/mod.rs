@@ -13,7 +13,7 @@ pub use here::Here;
 #[cfg(feature = "lab")]
 pub use lab::Lab;
 
-/// The digest of programs: samples of others are not mixed with theirs.
+/// The digest of programs: samples of programs with different digests are not mixed.
 fn digest<'a>(programs: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<String> {
     let mut hasher = DefaultHasher::new();
     for path in programs {

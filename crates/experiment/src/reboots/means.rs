@@ -1,4 +1,4 @@
-//! What makes a device go on after each reboot: units of systemd, or scripts that Magisk and KernelSU run.
+//! What resumes a series after each reboot: systemd units, or scripts that Magisk and KernelSU run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,13 +14,13 @@ use brisk_mechanism::boot::{Sign, zygote};
 use brisk_sys::system::android_properties;
 use brisk_sys::{Root, durable_file};
 
-/// The unit that people enable: what is measured is what they would get.
+/// The unit that users enable, so that the measurement covers what they get.
 const HOLD_UNIT: &str = include_str!("../../../../packaging/systemd/brisk-boot-hold.service");
-/// The program in there.
+/// The program's path in that unit.
 const PACKAGED: &str = "/usr/bin/brisk";
-/// This on the kernel's command line boots without a series.
+/// A boot with this word on the kernel's command line does not resume the series.
 const REFUSAL: &str = "ConditionKernelCommandLine=!brisk.noreboots";
-/// What `brisk boot hold` says of itself, beside [`Root::runtime_folder`].
+/// The report of `brisk boot hold`, beside [`Root::runtime_folder`].
 const HOLD_REPORT: &str = "brisk-reboots-hold.json";
 
 const SERVICE: &str = "brisk-reboots.service";
@@ -31,10 +31,10 @@ const HOLD_WANTED: &str = "/etc/systemd/system/sysinit.target.d/brisk-reboots.co
 const SCRIPT: &str = "/data/adb/service.d/brisk-reboots.sh";
 const HOLD_SCRIPT: &str = "/data/adb/post-fs-data.d/brisk-reboots-hold.sh";
 
-/// All that a series puts on a device beside its results, what starts something first.
+/// All files of a series on a device besides its results; those that start something come first.
 const PLACES: [&str; 6] = [HOLD_WANTED, WANTED, HOLD_SCRIPT, SCRIPT, HOLD, UNIT];
 
-/// What a device has.
+/// How a device can resume a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
     Systemd,
@@ -50,7 +50,7 @@ struct File {
 }
 
 impl Means {
-    /// Those of this device; `None` where nothing of it can go on after a reboot.
+    /// The means of this device; `None` where nothing can resume a series after a reboot.
     pub fn of(root: &Root) -> Option<Self> {
         if android_properties::exist(root) {
             return root.exists("/data/adb/service.d").then_some(Self::Android);
@@ -61,7 +61,7 @@ impl Means {
     /// Where a series keeps its state and its results.
     pub fn folder(self, root: &Root) -> PathBuf {
         root.path(match self {
-            // Not below /var/lib/brisk, which belongs to the user of the service: root goes on by what is on record there.
+            // Not below /var/lib/brisk, which belongs to the service's user: root acts on this state.
             Self::Systemd => "/var/lib/brisk-reboots",
             Self::Android => "/data/adb/brisk/reboots",
         })
@@ -75,21 +75,21 @@ impl Means {
         }
     }
 
-    /// Whether a shutdown in order ends this program by SIGTERM, so that it can put that on record.
+    /// Whether an orderly shutdown ends this program by SIGTERM, so that it can record that.
     pub fn tells_of_a_shutdown(self) -> bool {
         self == Self::Systemd
     }
 
-    /// What it puts on the device until the end, for people.
+    /// The files that stay on the device until the series ends, for messages.
     pub fn places(self) -> Vec<&'static str> {
         let is_android = |place: &&str| place.starts_with("/data/");
         PLACES.into_iter().filter(|place| is_android(place) == (self == Self::Android)).collect()
     }
 
-    /// Makes `program` go on with `words` after each reboot.
+    /// Makes `program` run with `words` after each reboot.
     ///
     /// # Errors
-    /// When a file cannot be written, or a word is none that a unit or a script takes as it is.
+    /// When a file cannot be written, or a word needs quoting in a unit or a script.
     pub fn install(self, root: &Root, program: &Path, words: &[String]) -> anyhow::Result<()> {
         let program = plain(&program.display().to_string())?.to_owned();
         words.iter().try_for_each(|word| plain(word).map(drop))?;
@@ -99,7 +99,7 @@ impl Means {
         Ok(())
     }
 
-    /// Lets the next boots be held at performance, or not.
+    /// Sets whether the next boots are held at performance.
     ///
     /// # Errors
     /// When that cannot be written.
@@ -111,18 +111,18 @@ impl Means {
         durable_file::remove(&root.path(switch.place)).with_context(|| format!("cannot remove {}", switch.place))
     }
 
-    /// Lets the zygotes of the next boots preload by `mode`.
+    /// Makes the zygotes of the next boots preload by `mode`.
     ///
     /// # Errors
-    /// When what they were told before cannot be recorded, or that is not set.
+    /// When the original value cannot be recorded, or the property cannot be set.
     pub fn set_preload(self, root: &Root, mode: &str) -> anyhow::Result<()> {
         preload::set(root, &self.folder(root), mode)
     }
 
-    /// Takes back whatever is an arm's.
+    /// Reverts the settings of an arm.
     ///
     /// # Errors
-    /// When that cannot be done.
+    /// When one of them cannot be reverted.
     pub fn unset(self, root: &Root, program: &Path) -> anyhow::Result<()> {
         self.set_hold(root, program, false)?;
         preload::give_back(root, &self.folder(root)).map(drop)
@@ -155,10 +155,10 @@ impl Means {
         }
     }
 
-    /// Asks for a reboot in order.
+    /// Requests an orderly reboot.
     ///
     /// # Errors
-    /// When no program reboots for it, or `root` is not this system's.
+    /// When the command fails, or `root` is not this system's.
     pub fn reboot(self, root: &Root) -> anyhow::Result<()> {
         ensure!(root.is_system(), "a recorded tree cannot reboot");
         match self {
@@ -167,43 +167,43 @@ impl Means {
         }
     }
 
-    /// Begins a series by what goes on with it; false where the caller has to.
+    /// Starts a series by its unit; false where the caller has to run it.
     ///
     /// # Errors
     /// When systemd refuses.
     pub fn start(self) -> anyhow::Result<bool> {
         if self == Self::Systemd {
             run("systemctl", &["daemon-reload"])?;
-            // One that has just ended another series may not have ended itself.
+            // The unit of a series that has just ended may still be active.
             run("systemctl", &["restart", "--no-block", SERVICE])?;
         }
         Ok(self == Self::Systemd)
     }
 
-    /// How long the boot under way took, now that it has completed; `watched` is what was seen of it.
+    /// The duration of the current boot, which has completed; `watched` is the report of watching it.
     ///
     /// # Errors
-    /// When that cannot be known.
+    /// When the duration cannot be determined.
     pub fn boot_times(self, watched: &Report) -> anyhow::Result<BTreeMap<String, f64>> {
         if self == Self::Android {
-            // A property does not tell since when it has its value.
+            // A property does not record when it was set.
             ensure!(watched.ended_ms >= watched.began_ms + 100, "the boot had completed before brisk watched it");
             return Ok(BTreeMap::from([(Metric::Boot.key().to_owned(), watched.ended_ms as f64)]));
         }
-        systemd_times().context("systemd does not say when the boot was over")
+        systemd_times().context("systemd does not report when the boot finished")
     }
 
-    /// How long the boot under way took, where that can be asked at any time.
+    /// The duration of the current boot, where it can be read at any time.
     pub fn this_boot_ms(self) -> Option<f64> {
         let times = (self == Self::Systemd).then(systemd_times).flatten()?;
         times.get(Metric::Boot.key()).copied()
     }
 }
 
-/// Takes away all that a series has put on the device but its results, and returns what was there.
+/// Removes everything that a series has put on the device except its results; returns what it removed.
 ///
 /// # Errors
-/// The first that cannot be taken away; the others are all the same.
+/// The first that cannot be removed; the others are removed all the same.
 pub fn remove(root: &Root) -> anyhow::Result<Vec<&'static str>> {
     let mut there: Vec<&str> = PLACES.into_iter().filter(|place| root.exists(place)).collect();
     let mut outcome = Ok(());
@@ -221,14 +221,14 @@ pub fn remove(root: &Root) -> anyhow::Result<Vec<&'static str>> {
     outcome.and(given_back).map(|_| there)
 }
 
-/// Lets systemd forget what is not there any more.
+/// Reloads systemd, so that it drops removed units.
 pub fn forget(root: &Root) {
     if root.is_system() && Means::of(root) == Some(Means::Systemd) {
         let _ = run("systemctl", &["daemon-reload"]);
     }
 }
 
-/// Where `brisk boot hold` says what it did in this boot.
+/// Where `brisk boot hold` reports what it did in this boot.
 pub fn hold_report(root: &Root) -> PathBuf {
     root.runtime_folder().with_file_name(HOLD_REPORT)
 }
@@ -240,10 +240,10 @@ impl File {
     }
 }
 
-/// The unit that goes on. It waits for the disks alone, and no unit waits for it.
+/// The unit that resumes the series. It waits only for the file systems, and no unit waits for it.
 fn unit(program: &str, words: &str, folder: &str) -> String {
     format!(
-        "[Unit]\nDescription=Go on with brisk prove boot --here\nDocumentation=man:brisk-prove(1)\n\
+        "[Unit]\nDescription=Resume brisk prove boot --here\nDocumentation=man:brisk-prove(1)\n\
          # To end it: {program} prove --here --stop, or brisk.noreboots on the kernel's command line.\n{REFUSAL}\n\
          DefaultDependencies=no\nRequiresMountsFor={folder}\nAfter=systemd-remount-fs.service local-fs.target\n\
          Conflicts=shutdown.target\nBefore=shutdown.target\n\n\
@@ -251,7 +251,7 @@ fn unit(program: &str, words: &str, folder: &str) -> String {
     )
 }
 
-/// The packaged one, which says what it did; after that, so does `brisk restore`.
+/// The packaged unit with a report of what it did, to which `brisk restore` appends its own.
 fn hold_unit(program: &str) -> String {
     let report = format!("[Service]\nStandardOutput=append:/run/{HOLD_REPORT}");
     let text = HOLD_UNIT.replace(PACKAGED, program).replace(" boot hold", " boot hold --json");
@@ -280,7 +280,7 @@ fn systemd_times() -> Option<BTreeMap<String, f64>> {
     times(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// What `systemctl show` says, in microseconds since the kernel's start; 0 is not yet.
+/// The output of `systemctl show`, in microseconds since the kernel's start; 0 means not yet.
 fn times(said: &str) -> Option<BTreeMap<String, f64>> {
     let value = |name: &str| {
         let value = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok());
@@ -309,19 +309,19 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_told_by_what_it_has() {
+    fn the_means_follow_from_the_devices_files() {
         for means in [Means::Systemd, Means::Android] {
             let (folder, root) = device(means);
             assert_eq!(Means::of(&root), Some(means));
             let _ = fs::remove_dir(folder.path().join("data/adb/service.d"));
             let _ = fs::remove_dir(folder.path().join("run/systemd/system"));
-            assert_eq!(Means::of(&root), None, "nothing would go on");
+            assert_eq!(Means::of(&root), None, "nothing can resume");
         }
     }
 
     // Verifies BOOT-4.
     #[test]
-    fn what_is_put_on_a_device_is_taken_away_again_and_nothing_else() {
+    fn installed_files_are_removed_again_and_no_others() {
         for means in [Means::Systemd, Means::Android] {
             let (folder, root) = device(means);
             let others = folder.path().join("etc/systemd/system/sysinit.target.d/others.conf");
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_systemd_says_them() {
+    fn boot_times_are_parsed_from_systemctl_show() {
         let said = "UserspaceTimestampMonotonic=1500000\nFinishTimestampMonotonic=9250000\n";
         let expected = [("boot_ms", 9250.0), ("kernel_ms", 1500.0)].map(|(key, ms)| (key.to_owned(), ms));
         assert_eq!(times(said), Some(BTreeMap::from(expected)));

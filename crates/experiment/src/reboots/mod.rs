@@ -1,9 +1,9 @@
-//! The arms of a boot on the user's own device, a real reboot a replicate.
+//! Boot experiments on the user's own device: each replicate is a real reboot.
 //!
-//! Each boot does one step: it judges itself, if it is a replicate's, then arms the next one and reboots ([`series`]). What
-//! goes on after a reboot is a unit or a script ([`means`]) that runs `brisk prove --here --resume`. Nothing but these files
-//! is changed and, where arms differ in it, how Android's zygote preloads ([`preload`]); an arm's is taken back as soon as its
-//! boot is there, so that no arm outlives one boot.
+//! Each boot makes one step: it judges itself, if it is a replicate's, then arms the next one and reboots ([`series`]). After a
+//! reboot, a unit or a script ([`means`]) runs `brisk prove --here --resume`. Only these files are changed and, where arms
+//! differ in it, how Android's zygote preloads ([`preload`]). An arm's settings are reverted as soon as its boot has started,
+//! so that no arm outlives one boot.
 
 pub mod means;
 pub mod preload;
@@ -35,47 +35,47 @@ use brisk_sys::{BootTime, Root};
 use means::Means;
 use series::{Again, Armed, Series, SeriesStep};
 
-/// How often it is checked whether this program is to end.
+/// Period of the checks for an interrupt.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
-/// `brisk boot hold` says what it did within this time of a completed boot.
+/// `brisk boot hold` writes its report within this time of a completed boot.
 const HOLD_PATIENCE: Duration = Duration::from_secs(10);
-/// A reboot that was asked for comes within this time.
+/// A requested reboot happens within this time.
 const REBOOT_PATIENCE: Duration = Duration::from_secs(600);
 
-/// A series in the boot under way.
+/// A series in the current boot.
 #[derive(Debug)]
 pub struct Course<'a> {
     /// The device.
     pub root: &'a Root,
-    /// What makes it go on.
+    /// What resumes the series after a reboot.
     pub means: Means,
     /// This program.
     pub program: PathBuf,
-    /// What is measured.
+    /// The run that is measured.
     pub run: Run<'a>,
     /// Becomes true when this program is to end.
     pub interrupted: &'a AtomicBool,
 }
 
-/// How a series ended, or its part in this boot.
+/// How a series, or its part in this boot, ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SeriesEnding {
     /// Every replicate is measured.
     Complete,
-    /// A replicate failed twice; why it did last.
+    /// A replicate failed twice: the last reason.
     Failed(String),
     /// This program was ended, most likely by the reboot.
     Interrupted,
 }
 
-/// What came of a replicate's boot.
+/// The outcome of a replicate's boot.
 enum Judged {
     Measured(Measured),
     Refused(String),
     Interrupted,
 }
 
-/// What `brisk boot hold` says of itself, as far as it matters here.
+/// The part of the report of `brisk boot hold` that is used here.
 #[derive(Debug, Deserialize)]
 struct HoldReport {
     handed_back: Option<Vec<String>>,
@@ -92,11 +92,11 @@ pub fn are_under_way(root: &Root) -> bool {
 pub struct Offer {
     /// The arms, by name.
     pub arms: Vec<String>,
-    /// The others, and why: for people.
+    /// The other arms with the reason, for the user.
     pub left_out: Vec<String>,
 }
 
-/// The arms of `experiment` that this device can boot in. Its own boots have to be those of the stock arm.
+/// The arms of `experiment` that this device supports. Its own boots have to be those of the stock arm.
 ///
 /// # Errors
 /// When a series would show nothing: why, and what to do.
@@ -129,8 +129,8 @@ pub fn offer(experiment: &Experiment, root: &Root) -> anyhow::Result<Offer> {
     let is_enabled = folders.iter().filter(|folder| folder.ends_with(".wants")).any(|it| wants(it).is_symlink());
     ensure!(
         !by_kernel && !by_property && !is_enabled,
-        "this device boots with brisk boot hold already, so there is no stock boot: take that away first (systemctl \
-         disable brisk-boot-hold, or the word on the kernel's command line)"
+        "this device boots with brisk boot hold already, so there is no stock boot: disable that first (systemctl \
+         disable brisk-boot-hold, or remove the word from the kernel's command line)"
     );
     Ok(offer)
 }
@@ -139,7 +139,7 @@ impl Course<'_> {
     /// Judges the boot under way if it is a replicate's, then arms the next replicate and reboots.
     ///
     /// # Errors
-    /// When something cannot be written, or the device does not reboot. The caller takes the series away then.
+    /// When something cannot be written, or the device does not reboot. The caller then removes the series.
     pub fn go_on(&self, store: &mut Store, findings: &mut Findings) -> anyhow::Result<SeriesEnding> {
         let reboots = self.run.experiment.reboots.context("an experiment with reboots says [reboots]")?;
         let boot = kernel::boot_id(self.root).context("this kernel does not say which boot this is")?;
@@ -187,7 +187,7 @@ impl Course<'_> {
         self.arm(series, next, boot)
     }
 
-    /// Puts on record what the next boot is for, sets its arm, and reboots.
+    /// Records the replicate of the next boot, sets its arm, and reboots.
     fn arm(&self, series: Series, (replicate, tries): (Replicate, u32), boot: String) -> anyhow::Result<SeriesEnding> {
         let in_order = !self.means.tells_of_a_shutdown();
         let armed = Armed { replicate: replicate.id, tries, armed_by: boot, in_order };
@@ -201,7 +201,7 @@ impl Course<'_> {
         self.reboot(series)
     }
 
-    /// The replicates that `findings` has not, in their order; those that do not count come first.
+    /// The replicates that are missing in `findings`, in order; warm-ups come first.
     fn left(&self, findings: &Findings) -> Vec<Replicate> {
         let all = self.schedule().into_iter();
         all.filter(|replicate| !findings.has(replicate.id)).collect()
@@ -220,7 +220,7 @@ impl Course<'_> {
         self.means.folder(self.root)
     }
 
-    /// What is known of a replicate's boot before it is measured.
+    /// A replicate's line before its figures are measured.
     fn measured(&self, replicate: &Replicate) -> Measured {
         Measured {
             replicate: replicate.id,
@@ -233,15 +233,14 @@ impl Course<'_> {
         }
     }
 
-    /// Waits for the boot under way to complete, and finds how long it took and whether it was one of its arm.
+    /// Waits until the current boot is complete, then determines its duration and whether it is one of its arm.
     fn judge(&self, series: &Series, armed: &Armed, reboots: Reboots) -> anyhow::Result<Judged> {
-        // Whatever becomes of this boot, the next one is as the device is.
+        // Whatever the outcome of this boot, the next one has the device's own settings.
         self.means.unset(self.root, &self.program)?;
         let judging = Armed { in_order: false, ..armed.clone() };
         Series { armed: Some(judging), again: None, ..series.clone() }.write(&self.folder())?;
         if !armed.in_order {
-            let reason =
-                "it did not follow from the reboot that was asked for: the power was cut, or a person reset the device";
+            let reason = "it did not follow from the requested reboot: the power was cut, or the user reset the device";
             return Ok(Judged::Refused(reason.to_owned()));
         }
         let limit = Duration::from_secs(reboots.limit_s.into());
@@ -278,29 +277,29 @@ impl Course<'_> {
         })
     }
 
-    /// Checks that governors were held in this boot, or not, as the arm has it.
+    /// Checks that governors were held in this boot if and only if the arm asks for it.
     fn was_held(&self, wanted: bool) -> anyhow::Result<()> {
         let path = means::hold_report(self.root);
         if !wanted {
-            ensure!(!path.exists(), "governors were held, and this arm is stock");
+            ensure!(!path.exists(), "governors were held, but this arm is stock");
             return Ok(());
         }
         let limit = BootTime::now() + HOLD_PATIENCE;
         loop {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
-            // It is written in pieces, and something else may come after it.
+            // The report is written in pieces, and other text may follow it.
             let mut reports = serde_json::Deserializer::from_slice(text.as_bytes()).into_iter();
             if let Some(Ok(HoldReport { handed_back, faults })) = reports.next() {
                 let held = handed_back.unwrap_or_default();
                 ensure!(!held.is_empty() && faults.is_empty(), "brisk boot hold held {held:?}: {}", faults.join("; "));
                 return Ok(());
             }
-            ensure!(BootTime::now() < limit, "brisk boot hold does not say that it has held anything");
+            ensure!(BootTime::now() < limit, "brisk boot hold does not report that it has held anything");
             std::thread::sleep(POLL_PERIOD);
         }
     }
 
-    /// Waits; false when this program is ended meanwhile.
+    /// Waits; false when this program is interrupted meanwhile.
     fn rest(&self, length: Duration) -> bool {
         let until = BootTime::now() + length;
         while BootTime::now() < until {
@@ -312,7 +311,7 @@ impl Course<'_> {
         true
     }
 
-    /// Asks for the reboot, which ends this program; that it did is put on record.
+    /// Requests the reboot, which ends this program, and records that it ended in order.
     fn reboot(&self, mut series: Series) -> anyhow::Result<SeriesEnding> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Ok(SeriesEnding::Interrupted);
@@ -329,7 +328,7 @@ impl Course<'_> {
     }
 }
 
-/// Puts a line on record, and among what is known.
+/// Stores a line, and adds it to the findings.
 fn add(line: Line, store: &mut Store, findings: &mut Findings) -> anyhow::Result<()> {
     store.add(&line)?;
     findings.add(line);

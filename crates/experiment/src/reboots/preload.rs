@@ -1,5 +1,5 @@
-//! How the zygote of an arm's boot preloads: a property of Android that outlives the reboot. What it was before is on record
-//! for as long as it is an arm's.
+//! How the zygote preloads in an arm's boot: an Android property that survives a reboot. Its original value is on record as
+//! long as an arm's value is set.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,21 +22,21 @@ pub fn is_compared(experiment: &Experiment) -> bool {
     experiment.arms.iter().any(|arm| arm.preload != Preloading::Off)
 }
 
-/// Why no arm can have the zygotes of this device preload so; `None` when one can.
+/// Why this device's zygotes cannot preload in this way; `None` when they can.
 pub fn objection(root: &Root, preload: Preloading) -> Option<&'static str> {
     let says_nothing = || zygote::preloaded(root).is_empty();
     match preload {
         Preloading::Off => None,
         _ if !android_properties::exist(root) => Some("this device has no zygote"),
         _ if says_nothing() => {
-            Some("this device's zygote does not say how it preloads (android/integration is not in it)")
+            Some("this device's zygote does not report how it preloads (android/integration is not in it)")
         }
         Preloading::Plan if !zygote::has_plan(root) => Some("this device has no plan to preload by (brisk boot plan)"),
         _ => None,
     }
 }
 
-/// Has the zygotes of the next boots preload by `mode`; what they were told before is put on record in `folder` first.
+/// Makes the zygotes of the next boots preload by `mode`; the original value is recorded in `folder` first.
 ///
 /// # Errors
 /// When that cannot be recorded, or the property is not set.
@@ -50,8 +50,8 @@ pub fn set(root: &Root, folder: &Path, mode: &str) -> anyhow::Result<()> {
     android_properties::set(root, MODE, mode).with_context(|| format!("cannot set {MODE}"))
 }
 
-/// Restores the property, unless it was changed since; true where it was an arm's. One that was not set is empty
-/// afterwards, which says the same.
+/// Restores the property, unless it was changed since; true where its value was an arm's. A property that was not set is empty
+/// afterwards, which has the same effect.
 ///
 /// # Errors
 /// When it cannot be restored; it stays on record then.
@@ -59,7 +59,7 @@ pub fn give_back(root: &Root, folder: &Path) -> anyhow::Result<bool> {
     let Some((before, ours)) = recorded(folder)? else { return Ok(false) };
     let is_ours = android_properties::value(root, MODE).unwrap_or_default() == ours;
     if is_ours {
-        android_properties::set(root, MODE, &before).with_context(|| format!("cannot give {MODE} back"))?;
+        android_properties::set(root, MODE, &before).with_context(|| format!("cannot restore {MODE}"))?;
     }
     durable_file::remove(&folder.join(RECORD)).with_context(|| format!("cannot remove {RECORD}"))?;
     Ok(is_ours)
@@ -79,17 +79,17 @@ fn recorded(folder: &Path) -> anyhow::Result<Option<(String, String)>> {
 /// How long preloading took in the boot under way, in milliseconds.
 ///
 /// # Errors
-/// When a zygote says that it preloaded in another way than `mode`, or none says anything.
+/// When a zygote reports another mode than `mode`, or none reports any.
 pub fn took_ms(root: &Root, mode: &str) -> anyhow::Result<f64> {
     let said = zygote::preloaded(root);
-    let Some(first) = said.first() else { bail!("the zygote does not say how it preloaded, and this arm is {mode}") };
+    let Some(first) = said.first() else { bail!("no zygote reports how it preloaded, and this arm is {mode}") };
     match said.iter().find(|zygote| zygote.mode != mode) {
         Some(other) => bail!("the zygote preloaded {other}, and this arm is {mode}"),
         None => Ok(first.took_ms.into()),
     }
 }
 
-/// What each boot that counts did, arm by arm: it was checked when it was judged.
+/// The preloading times that each boot of an arm reported; they were checked when the boot was judged.
 pub fn note(experiment: &Experiment, findings: &Findings) -> Option<String> {
     let of_arm = |name: &str| {
         let measured = findings.measured().filter(|measured| measured.arm == name);
@@ -99,7 +99,7 @@ pub fn note(experiment: &Experiment, findings: &Findings) -> Option<String> {
     let arms = experiment.arms.iter().map(|arm| (arm, of_arm(&arm.name))).filter(|(_, times)| !times.is_empty());
     let lines: Vec<String> =
         arms.map(|(arm, times)| format!("{}: {} in {times} ms", arm.name, arm.preload.mode())).collect();
-    let intro = "What the zygote itself said of its preloading, boot by boot, those that do not count among them.";
+    let intro = "Preloading as the zygote itself reported it, boot by boot, including boots that are not counted.";
     (!lines.is_empty()).then(|| format!("{intro} {}.", lines.join("; ")))
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     // Verifies BOOT-4.
     #[test]
-    fn what_was_set_before_is_restored_once_unless_set_since() {
+    fn the_property_is_restored_once_unless_changed_since() {
         for before in ["", "plan"] {
             let folder = tempfile::tempdir().unwrap();
             let root = settable(folder.path(), MODE, before, &["off", "ahead", "plan"]);
@@ -132,7 +132,7 @@ mod tests {
 
     // Verifies BOOT-4.
     #[test]
-    fn what_cannot_be_given_back_stays_on_record() {
+    fn a_failed_restore_stays_on_record() {
         let folder = tempfile::tempdir().unwrap();
         let root = settable(folder.path(), MODE, "plan", &["off"]);
         let state = &root.path("/data/adb/brisk/reboots");
@@ -145,19 +145,19 @@ mod tests {
         assert_eq!(android_properties::value(&root, MODE).as_deref(), Some("plan"));
         fs::remove_dir_all(state).unwrap();
         fs::write(state, "").unwrap();
-        assert!(set(&root, state, "off").is_err(), "what cannot be recorded is not changed");
+        assert!(set(&root, state, "off").is_err(), "without a record nothing is changed");
         assert_eq!(android_properties::value(&root, MODE).as_deref(), Some("plan"));
     }
 
     // Verifies BOOT-4.
     #[test]
-    fn a_boot_is_one_of_its_mode_by_every_zygotes_word() {
+    fn a_boot_counts_if_every_zygote_reports_its_mode() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let (first, second) = ("brisk.preloaded.64", "brisk.preloaded.32");
         fs::create_dir_all(root.path("/dev/__properties__")).unwrap();
         for (properties, mode, expected) in [
-            (&[][..], "off", Err("the zygote does not say how it preloaded, and this arm is off")),
+            (&[][..], "off", Err("no zygote reports how it preloaded, and this arm is off")),
             (&[(first, "off 812")], "off", Ok(812.0)),
             (&[(first, "plan 512"), (second, "plan 9")], "plan", Ok(512.0)),
             (&[(first, "off 812")], "ahead", Err("the zygote preloaded off in 812 ms, and this arm is ahead")),

@@ -1,4 +1,4 @@
-//! What is on record of a series of reboots, and what follows from it for the boot under way.
+//! The record of a series of reboots, and the step that it implies for the current boot.
 
 use std::io;
 use std::path::Path;
@@ -12,14 +12,14 @@ const FILE: &str = "series.json";
 /// A replicate whose boot is refused is run once more; after that the series ends.
 const TRIES: u32 = 2;
 
-/// A series that is under way.
+/// A running series.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
-    /// The arms that this device offers: those that are compared.
+    /// The compared arms: those that this device supports.
     pub arms: Vec<String>,
-    /// What the next boot is for.
+    /// The replicate of the next boot.
     pub armed: Option<Armed>,
-    /// What is armed next, where a boot was refused.
+    /// The replicate to arm next, after a refused boot.
     pub again: Option<Again>,
 }
 
@@ -28,37 +28,37 @@ pub struct Series {
 pub struct Again {
     /// Its number in the schedule.
     pub replicate: u32,
-    /// How often it was tried.
+    /// Number of attempts.
     pub tries: u32,
 }
 
-/// A replicate, and the boot that it is waiting for.
+/// A replicate that waits for its boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Armed {
     /// Its number in the schedule.
     pub replicate: u32,
-    /// How often it was tried before.
+    /// Number of earlier attempts.
     pub tries: u32,
-    /// The boot that armed it: its own is the next one.
+    /// The boot that armed it: the next boot is the replicate's.
     pub armed_by: String,
-    /// Whether that one has ended in order, and the next one is not judged yet. Else the power was cut, or a person
-    /// has reset the device, or this program was killed.
+    /// Whether that boot ended in order and the next one is not judged yet. Otherwise the power was cut, the user reset the
+    /// device, or this program was killed.
     pub in_order: bool,
 }
 
-/// What is to be done in the boot under way.
+/// The step to take in the current boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeriesStep {
-    /// Nothing is armed: this replicate is, or the next one.
+    /// Nothing is armed: arm this replicate, or the next one.
     Arm(Option<Again>),
-    /// This boot has armed a replicate; the reboot has not come.
+    /// This boot has armed a replicate, but has not ended yet.
     Reboot,
-    /// This boot is that of a replicate.
+    /// This boot is that of a replicate: judge it.
     Judge(Armed),
 }
 
 impl Series {
-    /// What `boot` is for.
+    /// The step to take in `boot`.
     pub fn step(&self, boot: &str) -> SeriesStep {
         match &self.armed {
             None => SeriesStep::Arm(self.again),
@@ -72,7 +72,7 @@ impl Series {
         folder.join(FILE).exists()
     }
 
-    /// Reads what is on record in `folder`: nothing when no series is under way.
+    /// Reads the record in `folder`; `None` when no series is under way.
     ///
     /// # Errors
     /// When the record cannot be read, or is damaged.
@@ -88,7 +88,7 @@ impl Series {
         }
     }
 
-    /// Puts it on record; it survives a power cut from then on.
+    /// Writes the record; it then survives a power cut.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -98,7 +98,7 @@ impl Series {
         durable_file::write(&path, &text, 0o644).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Takes the record away.
+    /// Removes the record.
     ///
     /// # Errors
     /// When the file cannot be removed.
@@ -109,7 +109,7 @@ impl Series {
 }
 
 impl Armed {
-    /// What becomes of its replicate, now that this time has failed; `None` when that was enough.
+    /// The next attempt after this one has failed; `None` after the last.
     pub fn once_more(&self) -> Option<Again> {
         let tries = self.tries + 1;
         (tries < TRIES).then_some(Again { replicate: self.replicate, tries })
@@ -150,13 +150,13 @@ mod tests {
 
     // Verifies BOOT-4.
     #[test]
-    fn what_is_on_record_is_whole_and_what_is_damaged_is_said() {
+    fn a_record_is_written_whole_and_damage_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let folder = &folder.path().join("reboots");
         assert_eq!(Series::read(folder).unwrap(), None);
         let series = Series { arms: vec!["stock".into(), "hold".into()], armed: Some(armed(1)), again: None };
         series.write(folder).unwrap();
-        // A process was killed while writing the next one.
+        // A process was killed while it wrote the next record.
         std::fs::write(folder.join("series.new"), "{\"armed\":{\"rep").unwrap();
         assert_eq!(Series::read(folder).unwrap(), Some(series));
         assert!(Series::is_under_way(folder));
@@ -164,6 +164,6 @@ mod tests {
         assert!(Series::read(folder).unwrap_err().to_string().ends_with("series.json is damaged"));
         Series::forget(folder).unwrap();
         assert_eq!((Series::read(folder).unwrap(), Series::is_under_way(folder)), (None, false));
-        assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "nor a draft of it");
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "no draft remains either");
     }
 }

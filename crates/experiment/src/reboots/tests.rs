@@ -88,7 +88,7 @@ fn a_second_unrequested_boot_ends_the_series() {
     let (_folder, root) = device();
     with_course(&root, |course| {
         let folder = course.means.folder(&root);
-        for (tries, expected) in [(0, "a recorded tree cannot reboot"), (1, "it did not follow from the reboot")] {
+        for (tries, expected) in [(0, "a recorded tree cannot reboot"), (1, "it did not follow from the request")] {
             let (mut store, mut findings) = store(&root);
             let armed = Armed { replicate: 1, tries, armed_by: "one".into(), in_order: false };
             Series { armed: Some(armed), ..Series::default() }.write(&folder).unwrap();
@@ -114,7 +114,7 @@ fn hold_of(course: &Course<'_>, replicate: u32) -> bool {
 
 // Verifies BOOT-4.
 #[test]
-fn a_boot_is_one_of_its_arm_or_does_not_count() {
+fn a_boot_that_does_not_match_its_arm_is_refused() {
     let (_folder, root) = device();
     with_course(&root, |course| {
         let report = means::hold_report(&root);
@@ -132,7 +132,7 @@ fn a_boot_is_one_of_its_arm_or_does_not_count() {
 
 // Verifies BOOT-4.
 #[test]
-fn a_device_whose_arms_would_not_differ_is_told_why() {
+fn a_device_without_differing_arms_is_refused() {
     let (folder, root) = device();
     let experiment = Experiment::parse("x", TEXT).unwrap();
     let check = |root: &Root| offer(&experiment, root);
@@ -178,7 +178,7 @@ fn offers_arms_if_the_zygote_reports_and_governors_can_be_held() {
     assert_eq!(offered(), ["stock", "ahead"], "nothing can be held");
 }
 
-/// An Android device whose zygotes are told "plan", as its owner has it.
+/// An Android device whose owner has set the zygotes' property to "plan".
 fn android() -> (tempfile::TempDir, Root) {
     let (folder, _) = device();
     fs::remove_dir_all(folder.path().join("run")).unwrap();
@@ -210,7 +210,7 @@ fn the_zygotes_property_is_restored_after_any_arms_boot() {
         Series { armed: Some(armed), ..Series::default() }.write(&folder).unwrap();
         let went_on = course.go_on(&mut store, &mut findings);
         match tries {
-            // It is armed once more, and would reboot.
+            // It is armed again, and would reboot.
             0 => assert_eq!(
                 (went_on.unwrap_err().to_string(), now(&root)),
                 ("a recorded tree cannot reboot".into(), "ahead".into())

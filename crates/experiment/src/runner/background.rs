@@ -1,4 +1,4 @@
-//! Work of others: a thread that wakes up at random and works for a moment, as a device in use has it; hogs and downloads.
+//! Background load: a thread that wakes up at random and works briefly, as on a device in use; hogs and downloads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,9 @@ use brisk_base::random::Random;
 use brisk_base::work::Work;
 use brisk_sys::BootTime;
 
-/// A hog looks this often whether it is to end, in milliseconds of work.
+/// A hog checks whether it has to stop after this much work, in milliseconds.
 const HOG_WORK_MS: u64 = 5;
-/// What a download works and then waits.
+/// The work of a download, and its wait after that.
 const DOWNLOAD_WORK_MS: u64 = 15;
 const DOWNLOAD_WAIT: Duration = Duration::from_millis(25);
 
@@ -25,8 +25,8 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Starts the load. Its wake-ups follow from `seed` and the present moment alone, not from how fast the CPU is, so
-    /// that arms with the same seed have the same.
+    /// Starts the load. Its wake-ups follow from `seed` and the start time alone, not from the CPU's speed, so that arms with
+    /// the same seed have the same wake-ups.
     pub(super) fn start(load: &spec::Background, turns_per_ms: u64, seed: u64) -> std::io::Result<Self> {
         let work = Work::of_turns(u64::from(load.work_us) * turns_per_ms / 1000);
         let period_us = f64::from(load.period_ms) * 1000.0;
@@ -51,7 +51,7 @@ impl Background {
         Ok(background)
     }
 
-    /// A thread that does `work`, waits, and begins again.
+    /// A thread that does `work` and waits, in a loop.
     fn add(&mut self, name: &str, work: Work, wait: Duration) -> std::io::Result<()> {
         let stopped = Arc::clone(&self.stop);
         let body = move || {

@@ -1,4 +1,4 @@
-//! `brisk boot hold` during an arm: the real one, which hands back when the arm's boot has completed.
+//! Runs the real `brisk boot hold` during an arm: it restores the governors when the arm's boot has completed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use brisk_sys::cpu::governor;
 use brisk_sys::process::parent_death;
 use brisk_sys::{BootTime, Root};
 
-/// It holds within this time or does not at all.
+/// Limit until the governors are held.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL_PERIOD: Duration = Duration::from_millis(10);
 
-/// A running one; dropped, it is killed, and its guardian restores what it holds.
+/// A running `brisk boot hold`; dropping it kills it, and its guardian restores what it holds.
 pub(super) struct BootHold {
     child: Child,
     root: Root,
@@ -53,7 +53,7 @@ impl BootHold {
         Ok(hold)
     }
 
-    /// Lets the boot be completed, and checks that everything is as it was before.
+    /// Marks the boot as completed, and checks that every governor is restored.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         fs::write(&self.completed, "").with_context(|| format!("cannot write {}", self.completed.display()))?;
         let status = self.child.wait()?;

@@ -1,4 +1,4 @@
-//! Boots of a zygote: the guest has just booted, and goes on to the first screen.
+//! Boots of a zygote: the guest has just booted, and the runner goes on to the first screen.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +19,7 @@ use crate::spec::{Arm, Boots};
 use brisk_sys::process::TICK_MS;
 use brisk_sys::{BootTime, Root};
 
-/// What the lab has put into the guest.
+/// The folder that the lab has put into the guest.
 const FOLDER: &str = "/zygote";
 const THREADS: u32 = 2;
 
@@ -52,7 +52,7 @@ struct Boot<'a> {
 }
 
 impl Boot<'_> {
-    /// Goes through the rest of the boot. What was done to set the arm is no part of it.
+    /// Runs the rest of the boot. The time to set the arm is not included.
     fn measure(&self, arm: &Arm) -> anyhow::Result<Metrics> {
         let began = BootTime::now();
         let hold = if arm.boot_hold { Some(BootHold::start(self.root, self.folder)?) } else { None };
@@ -78,7 +78,7 @@ impl Boot<'_> {
         let mut figures = parts.figures();
         figures.push((Metric::PreloadCpu, milliseconds(preload.cpu)));
         figures.push((Metric::ClassesLeft, classes.saturating_sub(preload.initialised) as f64));
-        // What could be won is known of a boot that preloads in order alone.
+        // Bounds and predictions follow only from a boot that preloads in order.
         if expected == "off" {
             let prediction = Prediction::read(&folder.join("prediction"))?;
             figures.extend(bounds(&parts, &preload, &zygote.measure()?, &prediction));
@@ -92,14 +92,14 @@ impl Boot<'_> {
     }
 }
 
-/// What the zygote said of its preloading.
+/// The zygote's report of its preloading.
 #[derive(Debug, PartialEq, Eq)]
 struct Preload {
     took: Duration,
     mode: String,
     initialised: usize,
     resources: Duration,
-    /// What all the zygote's threads ran meanwhile.
+    /// CPU time of all the zygote's threads meanwhile.
     cpu: Duration,
 }
 
@@ -121,7 +121,7 @@ impl Preload {
 struct Parts {
     kernel: Duration,
     services: Duration,
-    /// With its start of the system server.
+    /// Includes its start of the system server.
     zygote_start: Duration,
     preload: Duration,
     system_server: Duration,
@@ -156,7 +156,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What could be won of a boot that has preloaded in order.
+/// Bounds and predictions from a boot that has preloaded in order.
 fn bounds(
     parts: &Parts,
     preload: &Preload,
@@ -185,10 +185,10 @@ fn bounds(
     figures
 }
 
-/// What a zygote that has booted measures for predictions.
+/// Measurements of a booted zygote, for predictions.
 #[derive(Debug, PartialEq)]
 struct MeasuredAfterwards {
-    /// A plan followed whose classes are done, and the list gone through in order then.
+    /// Following a plan whose classes are done, then going through the list in order.
     own: [Duration; 2],
     /// Resources on one thread, and on two threads that each preload all of them.
     two: [Duration; 2],
@@ -202,28 +202,28 @@ impl MeasuredAfterwards {
         Some([nanos()?, nanos()?])
     }
 
-    /// How much two CPUs get done together, in units of one.
+    /// Throughput of two CPUs relative to one.
     fn worth(&self) -> f64 {
         let [one, two] = self.two.map(milliseconds);
         (2.0 * one / two).clamp(1.0, 2.0)
     }
 
-    /// What following the plan takes beyond asking for each class, which both CPUs do.
+    /// Time of following the plan beyond requesting each class, which both CPUs do.
     fn own_ms(&self) -> f64 {
         let [planned_ms, in_order_ms] = self.own.map(milliseconds);
         (planned_ms - in_order_ms / self.worth()).max(0.0)
     }
 }
 
-/// What a preload takes on so many CPUs, of what it takes on one: by how much of it resources are, which is known where it
-/// ran. How its classes compare with each other was measured when the zygote was put together.
+/// The predicted time of a preload on several CPUs relative to one, by the share of its resources, which is measured where it
+/// runs. The relative costs of its classes were measured when the zygote was put together.
 struct Prediction {
-    /// What two CPUs were taken to be worth.
+    /// The assumed throughput of two CPUs relative to one.
     worth: f64,
     predicted: Vec<Predicted>,
 }
 
-/// A line of it.
+/// A line of a prediction.
 struct Predicted {
     cpus: u32,
     resources_percent: f64,
@@ -247,14 +247,14 @@ impl Prediction {
         Ok(Self { worth, predicted: lines.collect::<anyhow::Result<_>>()? })
     }
 
-    /// For CPUs of which two are worth `worth`. What two threads win, they win while both have something to do: `a` of the
-    /// work on each, so that `1 - 2 a + 2 a / worth` is left. More threads are taken to be worth what was assumed.
+    /// For CPUs of which two are worth `worth`. Two threads gain only while both have work: with a share `a` of the work on
+    /// each, `1 - 2 a + 2 a / worth` remains. More threads are taken to be worth what was assumed.
     fn ratio(&self, cpus: u32, resources_percent: f64, worth: f64) -> Option<f64> {
         let assumed = self.assumed(cpus, resources_percent)?;
         Some(if cpus == 2 { 1.0 - (1.0 - assumed) * (1.0 - 1.0 / worth) / (1.0 - 1.0 / self.worth) } else { assumed })
     }
 
-    /// Between two shares that were predicted: on the line between them.
+    /// Linear between two predicted shares.
     fn assumed(&self, cpus: u32, resources_percent: f64) -> Option<f64> {
         let of_cpus = || self.predicted.iter().filter(|known| known.cpus == cpus);
         let below = of_cpus().rfind(|known| known.resources_percent <= resources_percent)?;
@@ -266,13 +266,13 @@ impl Prediction {
     }
 }
 
-/// A running one; dropped, it is killed.
+/// A running zygote; dropping it kills it.
 struct Zygote {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
-    /// The system server's, who may be done before the zygote has said what it did.
+    /// The system server's screen, which may come before the zygote's report.
     early_screen: Option<FirstScreen>,
-    /// It takes requests from a descriptor that it has inherited, as from Android's init.
+    /// The zygote takes requests from an inherited descriptor, as from Android's init.
     requests: ChildStdin,
 }
 
@@ -304,7 +304,7 @@ impl Zygote {
     fn next(&mut self) -> anyhow::Result<String> {
         match self.lines.next() {
             Some(line) => Ok(line?),
-            None => bail!("the zygote ended with {}; its reason is above", self.child.wait()?),
+            None => bail!("the zygote ended with {}; see its message above", self.child.wait()?),
         }
     }
 
@@ -313,13 +313,13 @@ impl Zygote {
         loop {
             let line = self.next()?;
             if line.starts_with("part preload ") {
-                return Preload::of(&line).with_context(|| format!("the zygote said {line:?}"));
+                return Preload::of(&line).with_context(|| format!("the zygote printed {line:?}"));
             }
             self.early_screen = serde_json::from_str(&line).ok().or(self.early_screen.take());
         }
     }
 
-    /// Waits for the system server, asks for an application as that does, and waits for its screen: when each was done.
+    /// Waits for the system server, requests an application as that does, and waits for its screen: the time of each.
     fn screens(&mut self) -> anyhow::Result<[BootTime; 2]> {
         let server = self.screen()?;
         self.requests.write_all(b"\n").context("the zygote takes no requests")?;
@@ -327,7 +327,7 @@ impl Zygote {
         Ok([server, application].map(|screen| BootTime::from_nanoseconds(screen.first_screen_ns)))
     }
 
-    /// Lets it measure, now that its boot is over, what predictions are made from.
+    /// Requests the measurements for predictions, now that the boot is over.
     fn measure(&mut self) -> anyhow::Result<MeasuredAfterwards> {
         self.requests.write_all(b"m").context("the zygote takes no requests")?;
         let mut measured = |name| loop {
@@ -381,7 +381,7 @@ mod tests {
 
     // Verifies PRELOAD-2.
     #[test]
-    fn what_a_zygote_measures_afterwards_is_asked_for_and_read() {
+    fn a_zygotes_later_measurements_are_requested_and_parsed() {
         let script = "head -c1; echo; echo part loop 3; echo measured own 120 40; echo measured two 100 125";
         let mut zygote = Zygote::of(Command::new("sh").args(["-c", script])).unwrap();
         let measured = zygote.measure().unwrap();
@@ -453,7 +453,7 @@ mod tests {
         for (share, ratio) in [(0.0, 0.5), (10.0, 0.55), (50.0, 0.75), (90.0, 0.75)] {
             assert!((known.ratio(2, share, 1.6).unwrap() - ratio).abs() < 1e-9, "{share}");
         }
-        // Two CPUs that are worth one win nothing; those that are worth two win more.
+        // Two CPUs that are worth one gain nothing; those that are worth two gain more.
         assert!((known.ratio(2, 0.0, 1.0).unwrap() - 1.0).abs() < 1e-9);
         assert!((known.ratio(2, 0.0, 2.0).unwrap() - (1.0 - 0.5 * 0.5 / 0.375)).abs() < 1e-9);
         assert_eq!((known.ratio(4, 0.0, 1.2), known.ratio(8, 10.0, 1.6)), (Some(0.4), None));

@@ -1,4 +1,4 @@
-//! Combinations: the background runs, something comes to the front, and what each got is told by all of them.
+//! Combinations: the background runs, a foreground starts, and each program reports what it got.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -58,7 +58,7 @@ pub(super) fn run(
     settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)
 }
 
-/// Refuses a device in use, where what the threads of others had cannot be restored.
+/// Refuses a device in use where this process could not restore the threads of other users.
 fn may_place(plan: &Plan, is_root: bool) -> anyhow::Result<()> {
     if plan.guarded && !is_root && plan.arms.iter().any(|arm| arm.brisk.is_some()) {
         bail!("placement moves the threads of all users: run this as root, or in the lab: brisk prove --lab placement");
@@ -66,7 +66,7 @@ fn may_place(plan: &Plan, is_root: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where a replicate takes place.
+/// The surroundings of a replicate.
 struct Stage<'a> {
     root: &'a Root,
     folder: &'a Path,
@@ -88,7 +88,7 @@ impl Stage<'_> {
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
         if let Some(nice) = arm.background_nice {
             if !autogroup::is_enabled(self.root) {
-                bail!("sessions do not compete as one here: kernel.sched_autogroup_enabled is not 1");
+                bail!("sessions are not scheduled as groups here: kernel.sched_autogroup_enabled is not 1");
             }
             for (playing, _) in neighbours.iter().zip(background).filter(|(_, what)| **what != Neighbour::Music) {
                 let file = format!("/proc/{}/autogroup", playing.child.id());
@@ -121,7 +121,7 @@ impl Stage<'_> {
         self.start(launcher, &["--beside", what.name()])
     }
 
-    /// Starts a task by `launcher`, which must become it: it is known by its process.
+    /// Starts a task through `launcher`, which must exec it: the task is identified by its process.
     fn start(&self, launcher: &[String], what: &[&str]) -> anyhow::Result<Playing> {
         let mut words = launcher.iter().map(OsStr::new).chain([self.program.as_os_str()]);
         let mut command = Command::new(words.next().context("there is nothing to start")?);
@@ -149,7 +149,7 @@ fn figures(front: Front, told: &[Beside], lasted_ms: f64) -> Metrics {
     metrics
 }
 
-/// A task that runs; dropping it ends it.
+/// A running task; dropping it ends it.
 pub(super) struct Playing {
     child: Child,
     commands: Option<ChildStdin>,
@@ -165,13 +165,13 @@ impl Playing {
         Ok(Self { child, commands, what })
     }
 
-    /// What it tells at its end is of the time from now on.
+    /// Starts the period that its report covers.
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
         let commands = self.commands.as_mut().context("it has ended")?;
-        commands.write_all(b"begin\n").with_context(|| format!("{} does not listen", self.what))
+        commands.write_all(b"begin\n").with_context(|| format!("{} does not accept commands", self.what))
     }
 
-    /// Lets it end, and returns what it says.
+    /// Ends it, and returns its report.
     pub(super) fn end<T: DeserializeOwned>(mut self) -> anyhow::Result<T> {
         drop(self.commands.take());
         let stdout = self.child.stdout.take().context("it has no stdout")?;
@@ -181,14 +181,14 @@ impl Playing {
         if !status.success() {
             bail!("{} ended with {status}", self.what);
         }
-        serde_json::from_slice(line.as_bytes()).with_context(|| format!("{} said {line:?}", self.what))
+        serde_json::from_slice(line.as_bytes()).with_context(|| format!("{} printed {line:?}", self.what))
     }
 }
 
 impl Drop for Playing {
     fn drop(&mut self) {
         drop(self.commands.take());
-        // One that has ended already cannot be killed, and is only waited for.
+        // A task that has exited cannot be killed, and is only waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_neighbours_got_is_told_together() {
+    fn the_figures_of_all_neighbours_are_combined() {
         let beside = |cpu_ms, periods, missed| Beside { cpu_ms, periods, missed };
         let switches = Some(Switches { migrations: 3, preemptions: 40 });
         let front = Front { foreground_ms: 900.0, switches };

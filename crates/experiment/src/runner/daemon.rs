@@ -23,14 +23,14 @@ use brisk_sys::process::parent_death;
 use brisk_sys::process::schedstat;
 use brisk_sys::{BootTime, Root, process};
 
-/// The daemon answers within this time or does not come.
+/// Limit for an answer of the daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The CPU time of a daemon.
 #[cfg(feature = "lab")]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuTime {
-    /// Of it, its guardian and its killer, and of their children that have ended.
+    /// Of it, its guardian, its killer and their exited children.
     pub(super) all: Duration,
     /// Of the thread that swaps out ahead of need.
     pub(super) pageout: Duration,
@@ -50,14 +50,14 @@ impl Daemon {
             .with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).arg("daemon").arg("--config").arg(&file);
-        // It restores what it holds, also when the experiment is killed.
+        // The daemon restores what it holds even when the experiment is killed.
         parent_death::follow(&mut command, Signal::TERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("cannot start brisk daemon")?;
         let mut daemon = Self { child, socket: root.runtime_folder().join("control") };
         let limit = BootTime::now() + PATIENCE;
         while daemon.status().is_err() {
             if let Some(status) = daemon.child.try_wait()? {
-                bail!("brisk daemon ended at once with {status}; its reason is on stderr");
+                bail!("brisk daemon ended at once with {status}; see its message on stderr");
             }
             if BootTime::now() > limit {
                 bail!("brisk daemon does not answer on {}", daemon.socket.display());
@@ -67,7 +67,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// How many decisions it has carried out; an error when one failed or the daemon has died.
+    /// The number of decisions that it has carried out; an error when one failed or the daemon has exited.
     pub(super) fn actions(&mut self) -> anyhow::Result<u64> {
         if let Some(status) = self.child.try_wait()? {
             bail!("the daemon ended during the replicate with {status}");
@@ -79,7 +79,7 @@ impl Daemon {
             (Some(_), Some(failures)) => {
                 let decisions = status["result"]["decisions"].as_array();
                 let error = decisions.into_iter().flatten().rev().find_map(|decision| decision["error"].as_str());
-                bail!("{failures} of the daemon's decisions failed: {}", error.unwrap_or("too long ago to be known"))
+                bail!("{failures} of the daemon's decisions failed: {}", error.unwrap_or("no longer in the status"))
             }
             _ => bail!("the daemon's status has no counters: {status}"),
         }
@@ -89,7 +89,7 @@ impl Daemon {
     #[cfg(feature = "lab")]
     pub(super) fn cpu_time(&self, root: &Root) -> anyhow::Result<CpuTime> {
         let own = self.child.id();
-        // One that ends meanwhile is counted by its parent, at the latest in the next reading.
+        // If a process exits meanwhile, its parent counts it, at the latest in the next reading.
         let processes: BTreeMap<u32, StatFacts> = process_memory::pids(root)?
             .into_iter()
             .filter_map(|pid| Some((pid, process::stat(root, pid).ok()?)))
@@ -104,7 +104,7 @@ impl Daemon {
         Ok(CpuTime { all, pageout })
     }
 
-    /// Ends it and waits until it has restored everything.
+    /// Terminates it, and waits until it has restored everything.
     #[cfg(feature = "lab")]
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         self.terminate();
@@ -121,10 +121,10 @@ impl Daemon {
         }
     }
 
-    /// Tells it the foreground.
+    /// Sends it the foreground.
     pub(super) fn put_in_foreground(&self, pid: u32) -> anyhow::Result<()> {
         let answer = self.ask(&format!("{{\"version\":1,\"request\":\"foreground\",\"pids\":[{pid}]}}\n"))?;
-        if answer["ok"] == true { Ok(()) } else { bail!("the daemon did not take the foreground: {answer}") }
+        if answer["ok"] == true { Ok(()) } else { bail!("the daemon refused the foreground: {answer}") }
     }
 
     fn status(&self) -> anyhow::Result<serde_json::Value> {
@@ -148,7 +148,7 @@ impl Drop for Daemon {
     }
 }
 
-/// How long the threads of process `pid` that have this name have run; none where there is no such thread any more.
+/// Run time of the threads of process `pid` that have this name; zero without such a thread.
 #[cfg(feature = "lab")]
 fn run_time(root: &Root, pid: u32, name: &str) -> Duration {
     let folder = format!("/proc/{pid}/task");
@@ -158,7 +158,7 @@ fn run_time(root: &Root, pid: u32, name: &str) -> Duration {
     texts.filter_map(|text| schedstat::parse(text.as_bytes())).map(|stat| Duration::from_nanos(stat.run_ns)).sum()
 }
 
-/// `configuration`, in which launches are not left to another manager of the device: what an arm measures is brisk.
+/// `configuration` with launches enabled even where another manager exists: an arm measures brisk.
 fn acting(configuration: &toml::Table) -> toml::Table {
     let mut configuration = configuration.clone();
     let launch = configuration.entry("launch").or_insert_with(|| toml::Table::new().into());

@@ -1,4 +1,4 @@
-//! The binder driver of an arm: its device, how its cache is set, and what that answers.
+//! The binder driver of an arm: its device, the settings of its cache, and the cache's hits.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use brisk_sys::Root;
 use brisk_sys::binder::WireFormat;
 use brisk_sys::binder::cache::{self, CacheSettings};
 
-/// Where binder devices are.
+/// The folder of binder devices.
 const DEVICES: &str = "/dev";
 
-/// The driver as an arm has it.
+/// The driver as the arm uses it.
 pub(super) struct Driver<'a> {
     pub(super) arm: &'a LookupArm,
     pub(super) device: PathBuf,
@@ -23,7 +23,7 @@ pub(super) struct Driver<'a> {
 
 impl<'a> Driver<'a> {
     pub(super) fn of(root: &'a Root, arm: &'a Arm) -> anyhow::Result<Self> {
-        let lookup = arm.lookup.as_ref().with_context(|| format!("arm {} does not say who answers", arm.name))?;
+        let lookup = arm.lookup.as_ref().with_context(|| format!("arm {} names no context manager", arm.name))?;
         let format =
             WireFormat::named(&lookup.format).with_context(|| format!("there is no format {}", lookup.format))?;
         Ok(Self { arm: lookup, device: Path::new(DEVICES).join(&lookup.device), format, root })
@@ -34,7 +34,7 @@ impl<'a> Driver<'a> {
         CacheSettings { root: self.root, context: &self.arm.device, files: &self.arm.cache, profile }
     }
 
-    /// Sets the cache as the arm says, whatever the arm before has left, and starts the manager and so many services.
+    /// Sets the cache for the arm, whatever the previous arm has left, and starts the manager and so many services.
     pub(super) fn start(&self, services: u32) -> anyhow::Result<Cast> {
         self.settings().apply()?;
         Cast::start(&self.device, self.format, &Manager::named(&self.arm.manager), services as usize)

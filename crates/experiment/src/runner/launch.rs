@@ -39,7 +39,7 @@ impl Application {
         let stdout = self.child.stdout.take().context("the application has no stdout")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        serde_json::from_slice(line.as_bytes()).with_context(|| format!("the application said {line:?}"))
+        serde_json::from_slice(line.as_bytes()).with_context(|| format!("the application printed {line:?}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lookups: an arm's context manager and services are started, looked up, and ended again.
+//! Lookups: starts an arm's context manager and services, looks services up, and ends them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ use brisk_mechanism::lookup::services::names;
 use brisk_sys::Root;
 use brisk_sys::cpu::ticks::TickUnit;
 
-/// A file of any binder driver that changes nothing when it is written what it holds.
+/// A file of any binder driver; writing its own value to it changes nothing.
 const PARAMETER: &str = "/sys/module/binder_linux/parameters/debug_mask";
 
 /// Runs the replicates of `plan`; see [`super::run`].
@@ -38,7 +38,7 @@ pub(super) fn run(
     })
 }
 
-/// One arm, ready to be looked up.
+/// An arm that is ready for lookups.
 struct Arm<'a> {
     driver: Driver<'a>,
     workload: &'a spec::Lookups,
@@ -72,7 +72,7 @@ fn measure(
     };
     let hits = arm.driver.answered() - before;
     let is_on = arm.driver.keeps_answers();
-    // Of an application all may be misses.
+    // All lookups of an application may be misses.
     if hits > 0 && !is_on || hits == 0 && is_on && !matches!(point, Point::Application(_)) {
         bail!("the driver's cache answered {hits} lookups with the settings {:?}", arm.driver.arm.cache);
     }
@@ -90,7 +90,7 @@ impl Arm<'_> {
         let plan = self.lookups(names);
         let measured = plan.measure(&mut client)?;
         let settings = self.driver.settings();
-        // What a process has done before changes what its lookup takes: without a cache it does as much.
+        // What a process did before affects the cost of its lookup: without a cache it writes to a file as well.
         let parameter = if self.driver.arm.cache.is_empty() { Some(self.root.read(PARAMETER)?) } else { None };
         let mut forget = || {
             let done = parameter.as_ref().map(|held| self.root.write(PARAMETER, held));

@@ -1,4 +1,4 @@
-//! Runs a plan on the device that it is on: a guest of the lab or the user's own.
+//! Runs a plan on this device: a guest of the lab or the user's own.
 
 #[cfg(feature = "lab")]
 mod applications;
@@ -47,13 +47,13 @@ const APPLICATION: &str = "application";
 /// The runner's own name, for the daemon's filters (`filter.parents`).
 const LAUNCHER: &std::ffi::CStr = c"launcher";
 
-/// How often a meter of momentary power is read.
+/// Period of the readings of a meter of momentary power.
 const POWER_PERIOD: Duration = Duration::from_millis(100);
 
-/// How often, and how far apart, the CPU is woken before a rest.
+/// Number and period of the wake-ups before a rest.
 const WAKE_UPS: (u32, Duration) = (20, Duration::from_millis(25));
 
-/// A device at work on a plan.
+/// The state of a run of launches.
 struct Runner<'a> {
     workload: &'a Launches,
     root: &'a Root,
@@ -64,12 +64,12 @@ struct Runner<'a> {
     application: PathBuf,
 }
 
-/// Runs the replicates of `plan` in their order and hands every line to `report` as soon as it is known. Ends early,
-/// with everything restored, when `interrupted` becomes true.
+/// Runs the replicates of `plan` in their order and passes every line to `report` as soon as it is known. Ends early, with
+/// everything restored, when `interrupted` becomes true.
 ///
 /// # Errors
-/// When the device lacks what the workload needs (cpufreq, binder), an arm cannot be set, or a line cannot be handed on.
-/// What goes wrong in one replicate rejects that replicate.
+/// When the device lacks what the workload needs (cpufreq, binder), an arm cannot be set, or a line cannot be reported. A
+/// failure within one replicate rejects only that replicate.
 pub fn run(
     plan: &Plan,
     root: &Root,
@@ -117,10 +117,10 @@ fn run_launches(
     runner.settings.give_back()
 }
 
-/// What a replicate measured, by [`Metric::key`].
+/// The figures of a replicate, by [`Metric::key`].
 type Metrics = BTreeMap<String, f64>;
 
-/// What was found in one replicate; see [`Measured`].
+/// The findings of one replicate; see [`Measured`].
 #[derive(Debug, Default)]
 struct Finding {
     metrics: Metrics,
@@ -128,8 +128,8 @@ struct Finding {
     courses: BTreeMap<Course, Vec<f64>>,
 }
 
-/// Hands every replicate of `plan` to `measure`, in order, until `interrupted` becomes true. What `measure` finds wrong
-/// with one replicate (the inner result) rejects that one; its error (the outer) ends the run.
+/// Passes every replicate of `plan` to `measure`, in order, until `interrupted` becomes true. The inner error of `measure`
+/// rejects one replicate; the outer error ends the run.
 fn run_replicates(
     plan: &Plan,
     interrupted: &AtomicBool,
@@ -141,7 +141,7 @@ fn run_replicates(
             break;
         }
         let (Some(arm), Some(point)) = (plan.arms.get(replicate.arm), plan.points.get(replicate.point)) else {
-            bail!("replicate {} names an arm or a point that the plan has not", replicate.id);
+            bail!("replicate {} names an unknown arm or point", replicate.id);
         };
         report(&Line::Started { started: replicate.id })?;
         let mut finding = Finding::default();
@@ -160,8 +160,8 @@ fn run_replicates(
     Ok(())
 }
 
-/// Where the runner keeps its journal, its link to the application and the daemon's configuration while it runs. Not the
-/// daemon's own folder: both hold a journal at the same time.
+/// The folder of the runner's journal, its link to the application and the daemon's configuration. Not the daemon's own folder:
+/// both hold a journal at the same time.
 pub fn runtime_folder(root: &Root) -> PathBuf {
     Holder::Experiment.folder(root)
 }
@@ -195,7 +195,7 @@ impl Runner<'_> {
         Ok(outcome)
     }
 
-    /// Rests, then measures the point; an error rejects the replicate. What is launched is the foreground for `daemon`.
+    /// Rests, then measures the point; an error rejects the replicate. `daemon` receives the application as foreground.
     fn measure(
         &self,
         replicate: &Replicate,
@@ -251,7 +251,7 @@ impl Runner<'_> {
         self.meter.as_ref()?.read(self.root).ok()
     }
 
-    /// Sleeps until `until` and reads the meter then; one that shows momentary power also in between.
+    /// Sleeps until `until` and then reads the meter; a meter of momentary power is also read in between.
     fn watch_energy_until(&self, until: BootTime, readings: &mut Vec<Reading>) {
         if self.meter.as_ref().is_some_and(|meter| !meter.accumulates()) {
             let mut next = BootTime::now() + POWER_PERIOD;
@@ -266,8 +266,8 @@ impl Runner<'_> {
     }
 }
 
-/// Wakes the CPU a few times. Governors do not wake an idle CPU to look at it: without this, a launch after a long rest
-/// might begin at the frequency of the arm before.
+/// Wakes the CPU a few times. Governors do not wake an idle CPU to sample it: without this, a launch after a long rest might
+/// begin at the frequency of the previous arm.
 fn forget_the_arm_before() {
     let (count, period) = WAKE_UPS;
     for _ in 0..count {
@@ -279,7 +279,7 @@ fn forget_the_arm_before() {
 fn sleep_until(until: BootTime) {
     let nanoseconds = until.nanoseconds();
     let moment = Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ };
-    // The only failure of a valid moment is EINTR, after which the caller goes on as if the time had come.
+    // The only failure of a valid moment is EINTR; the caller then goes on as if the time had come.
     let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Boottime, &moment);
 }
 

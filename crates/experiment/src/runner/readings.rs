@@ -1,4 +1,4 @@
-//! What the processes of the user's own device hold is read, in the ways of the arms. Nothing is changed and no process killed.
+//! Reads the memory of processes on the user's own device, as the arms specify. Nothing is changed and no process killed.
 
 use std::sync::atomic::AtomicBool;
 
@@ -25,7 +25,7 @@ pub(super) fn run(
     let waited_us = || psi::memory(root).ok().map(|pressure| pressure.some.total_us);
     let before_us = waited_us();
     run_replicates(plan, interrupted, report, |_, arm, _, finding| {
-        let how = arm.reads.context("an arm of readings says how it reads")?;
+        let how = arm.reads.context("an arm of readings names its way to read")?;
         let measured = reading_us(root, how, readings.count);
         Ok(measured.map(|us| finding.metrics = Metrics::from([(Metric::Reading.key().to_owned(), us)])))
     })?;
@@ -35,15 +35,15 @@ pub(super) fn run(
     report(&Line::Note { note: note(root, waited)? })
 }
 
-/// How long it takes to read one process on average, in microseconds.
+/// The mean time to read one process, in microseconds.
 fn reading_us(root: &Root, how: Reading, rounds: u32) -> anyhow::Result<f64> {
-    // Those that can be read in both ways: kernel threads and other users' cannot.
+    // Only processes that both ways can read: not kernel threads, nor other users' processes.
     let can_be_read = |&pid: &u32| process_memory::proportional(root, pid).is_ok();
     let pids: Vec<u32> = process_memory::pids(root)?.into_iter().filter(can_be_read).collect();
     let mut count = 0u32;
     let begun = BootTime::now();
     for &pid in (0..rounds).flat_map(|_| &pids) {
-        // One that has ended meanwhile does not count.
+        // A process that has exited meanwhile is not counted.
         count += u32::from(match how {
             Reading::Cheap => process_memory::read(root, pid).is_ok(),
             Reading::Exact => process_memory::proportional(root, pid).is_ok(),
@@ -54,11 +54,11 @@ fn reading_us(root: &Root, how: Reading, rounds: u32) -> anyhow::Result<f64> {
     Ok(took.as_secs_f64() * 1e6 / f64::from(count))
 }
 
-/// What a reader should know of the device.
+/// The note about the device in the result.
 fn note(root: &Root, waited_percent: Option<f64>) -> anyhow::Result<String> {
-    let snapshot = MemorySnapshot::take(root, false).context("how much memory is left cannot be known")?;
+    let snapshot = MemorySnapshot::take(root, false).context("the headroom cannot be determined")?;
     let pressure = waited_percent.map_or_else(
-        || "this kernel does not say how long tasks waited for memory".to_owned(),
+        || "this kernel does not report how long tasks waited for memory".to_owned(),
         |percent| format!("some task waited for memory {percent:.2} % of the time"),
     );
     Ok(format!(

@@ -10,7 +10,7 @@ use brisk_sys::cpu::cpufreq::{FrequencyPolicy, Policies, governor_tunables};
 use brisk_sys::{BootTime, Root, Target};
 use brisk_undo::journal::{Holder, Journal, RestoreOutcome};
 
-/// Longer than any replicate; each begins by extending what it needs.
+/// Longer than any replicate; each replicate first extends the leases that it needs.
 const LEASE: Duration = Duration::from_secs(900);
 
 /// What the runner has changed; dropping it restores everything.
@@ -21,18 +21,18 @@ pub(super) struct RunnerSettings {
 }
 
 impl RunnerSettings {
-    /// Takes the journal in `folder`, and first restores what a runner that was killed has left changed.
+    /// Takes the journal in `folder`, and first restores what a killed runner has left changed.
     pub(super) fn open(folder: &Path, root: &Root) -> anyhow::Result<Self> {
         Ok(Self { root: root.clone(), journal: Journal::open(Holder::Experiment, folder, root)? })
     }
 
-    /// Makes the device what `arm` says, from whatever arm it was.
+    /// Applies the settings of `arm`, whichever arm was set before.
     pub(super) fn apply(&mut self, arm: &Arm) -> anyhow::Result<()> {
         self.release_all_but_governors()?;
         for policy in policies(&self.root)? {
             self.govern(&policy, arm)?;
         }
-        // Another governor has brought other tunables.
+        // Another governor has other tunables.
         for policy in policies(&self.root)? {
             self.tune(&policy, arm)?;
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_follow_each_other_and_everything_is_given_back() {
+    fn arms_replace_each_other_and_everything_is_restored() {
         let (folder, root) = device();
         let before = values(&root);
         let mut settings = RunnerSettings::open(&folder.path().join("run"), &root).unwrap();

@@ -1,4 +1,4 @@
-//! Combinations of the foreground and what runs beside it: the workload of experiments about placement.
+//! Combinations of a foreground and background programs: the workload of experiments about placement.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use super::{Arm, Experiment};
 use crate::claim::{At, Claim};
 use crate::point::Point;
 
-/// Between the names of the foreground and of what runs beside it.
+/// Separates the names of the foreground and of the background.
 const BESIDE: &str = " / ";
 
 /// Combinations that are run one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Combinations {
-    /// For how long the background runs alone before something comes to the front, at least and at most, in milliseconds.
+    /// Shortest and longest time that the background runs alone before the foreground starts, in milliseconds.
     pub settle_ms: [u32; 2],
-    /// Each is a point.
+    /// The combinations; each is a point.
     pub list: Vec<Combination>,
 }
 
-/// One of them.
+/// A foreground with its background.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Combination {
-    /// What a person waits for.
+    /// The program that the user waits for.
     pub foreground: Foreground,
-    /// What runs beside it, each a process of its own.
+    /// The background programs, each in a process of its own.
     pub background: Vec<Neighbour>,
     /// True for one that the quick form runs as well.
     #[serde(default)]
@@ -35,40 +35,40 @@ pub struct Combination {
     /// True where the arm that has no background is run too.
     #[serde(default)]
     pub alone: bool,
-    /// True for one that was chosen after the rule was frozen: nothing was fitted to it.
+    /// True for a combination that was chosen after the rule was frozen: nothing was fitted to it.
     #[serde(default)]
     pub unseen: bool,
 }
 
-/// What can be in the foreground.
+/// A foreground program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Foreground {
     /// One thread that computes.
     Thread,
-    /// Two of them.
+    /// Two threads that compute.
     Threads,
-    /// A script as an engine runs it: one thread that computes and takes memory, and a helper that collects.
+    /// A script in its engine: one thread that computes and allocates memory, and a helper that collects.
     Script,
     /// A script with two workers, to which it posts small tasks.
     Workers,
-    /// A frame every 16.7 ms, each 7 ms of work: the 95th percentile of how late they are done.
+    /// A frame every 16.7 ms, each 7 ms of work: the 95th percentile of the response times.
     Frames,
-    /// Threads of three periods, as rt-app plays them: the same of their work.
+    /// Threads of three periods, as in rt-app: the same of their work.
     Periodic,
-    /// Requests to four workers, as schbench sends them: the same of their answers.
+    /// Requests to four workers, as in schbench: the same of their answers.
     Requests,
     /// Messages between groups of threads, as hackbench sends them.
     Messages,
     /// Short-lived processes, two at a time, as a build starts them.
     Compile,
-    /// A minute of computing, taking memory, writing and reading, and drawing, as benchmarks of whole devices do.
+    /// A minute of computing, allocating memory, writing and reading, and drawing, as in benchmarks of whole devices.
     Mixed,
     /// A suite of small programs in JavaScript under node.
     Suite,
 }
 
-/// What can run beside it.
+/// A background program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbour {
@@ -76,7 +76,7 @@ pub enum Neighbour {
     Music,
     /// 15 ms of work, then a wait of 25 ms.
     Download,
-    /// The same work without pause for a fifth of a second, then nothing for two.
+    /// The same work without pause for a fifth of a second, then a pause of two seconds.
     Bursts,
     /// A thread that never waits.
     Hog,
@@ -119,7 +119,7 @@ impl Foreground {
         }
     }
 
-    /// About how long it takes undisturbed, in milliseconds: what is paced lasts as long in any arm.
+    /// Approximate duration undisturbed, in milliseconds: paced programs take as long in any arm.
     pub fn lasts_ms(self) -> u32 {
         match self {
             Self::Thread | Self::Workers | Self::Messages | Self::Compile => 1200,
@@ -156,7 +156,7 @@ impl fmt::Display for Combination {
 }
 
 impl Combination {
-    /// Its place on the workload's scale.
+    /// Its point of the workload.
     pub fn point(&self) -> Point {
         Point::Combination(self.to_string())
     }
@@ -168,7 +168,7 @@ pub fn is_named(point: &str, name: &str) -> bool {
 }
 
 impl Combinations {
-    /// Those that the quick or the full form runs.
+    /// The combinations of the quick or the full form.
     pub fn of_form(&self, quick: bool) -> impl Iterator<Item = &Combination> {
         self.list.iter().filter(move |combination| combination.quick || !quick)
     }
@@ -184,7 +184,7 @@ impl Combinations {
         self.list.iter().find(|combination| combination.point() == *point)
     }
 
-    /// What a reader of the result must know of them.
+    /// Notes about them for the result.
     pub fn notes(&self, quick: bool) -> Vec<String> {
         let names = |chosen: &dyn Fn(&&Combination) -> bool| {
             let names: Vec<String> = self.of_form(quick).filter(chosen).map(ToString::to_string).collect();
@@ -199,7 +199,7 @@ impl Combinations {
         notes
     }
 
-    /// What does not make sense in them or in the arms of `experiment`.
+    /// The first fault in them or in the arms of `experiment`.
     pub(super) fn fault(&self, experiment: &Experiment) -> Option<String> {
         let others = [
             experiment.launches.is_some(),
@@ -216,13 +216,13 @@ impl Combinations {
             return Some("settle_ms is [shortest, longest], and quick_work_ms is for launches".into());
         }
         if self.of_form(true).next().is_none() {
-            return Some("combinations: some are `quick`".into());
+            return Some("combinations: at least one must be `quick`".into());
         }
         let is_again = |(index, combination): (usize, &Combination)| self.list[..index].contains(combination);
         if self.list.iter().any(|combination| combination.background.is_empty())
             || self.list.iter().enumerate().any(is_again)
         {
-            return Some("combinations: each has a background, and none is there twice".into());
+            return Some("combinations: each has a background, and none is listed twice".into());
         }
         let lonely = experiment.arms.iter().filter(|arm| arm.alone);
         let strange = |arm: &&Arm| arm.baseline || arm.brisk.is_some();
@@ -237,7 +237,7 @@ impl Combinations {
         stranger.map(|arm| format!("arm {}: what it sets belongs to other workloads", arm.name))
     }
 
-    /// What does not make sense in a claim about them.
+    /// The first fault in a claim about them.
     pub(super) fn claim_fault(&self, claim: &Claim, experiment: &Experiment) -> Option<String> {
         let At::Named(names) = &claim.at else { return None };
         for name in names {

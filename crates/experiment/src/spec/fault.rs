@@ -1,4 +1,4 @@
-//! What does not make sense in an experiment that was read: each fault in words that say what is right.
+//! Semantic checks of a parsed experiment: each message says what is valid.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use brisk_report::proof::Timekeeping;
 use brisk_sys::binder::WireFormat;
 
 impl Experiment {
-    /// The first thing that does not make sense, with its offset in the text where one is known.
+    /// The first fault, with its offset in the text where one is known.
     pub(super) fn fault(&self) -> Option<(usize, String)> {
         self.workload_fault().or_else(|| self.arms_fault()).map(|message| (0, message)).or_else(|| self.claims_fault())
     }
@@ -72,7 +72,7 @@ impl Experiment {
             ));
         }
         if let Some(stranger) = quick.find(|work_ms| !workload.work_ms.contains(work_ms)) {
-            return Some(format!("quick_work_ms has {stranger}, which work_ms has not"));
+            return Some(format!("quick_work_ms has {stranger}, which work_ms lacks"));
         }
         workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
     }
@@ -99,7 +99,7 @@ impl Experiment {
             return Some("quick_work_ms is for launches".into());
         }
         let fault = |arm: &Arm| match &arm.lookup {
-            None => Some(format!("arm {}: lookup says who answers", arm.name)),
+            None => Some(format!("arm {}: lookup names the context manager", arm.name)),
             Some(lookup) if WireFormat::named(&lookup.format).is_none() => {
                 Some(format!("arm {}: there is no wire format {:?}", arm.name, lookup.format))
             }
@@ -116,7 +116,7 @@ impl Experiment {
             );
         }
         let silent = self.arms.iter().find(|arm| arm.reads.is_none());
-        silent.map(|arm| format!("arm {}: reads says how: \"cheap\" or \"exact\"", arm.name))
+        silent.map(|arm| format!("arm {}: reads must be \"cheap\" or \"exact\"", arm.name))
     }
 
     fn boots_fault(&self, boots: Boots) -> Option<String> {
@@ -129,7 +129,7 @@ impl Experiment {
             return Some("boots: every amount must be above zero".into());
         }
         let once = self.replicates.warm_up == 0 && self.replicates.quick_work_ms.is_none();
-        (!once).then(|| "a boot begins with nothing: warm_up = 0, and quick_work_ms is for launches".into())
+        (!once).then(|| "a boot has no warm-up: warm_up = 0, and quick_work_ms is for launches".into())
     }
 
     fn reboots_fault(&self, reboots: Reboots) -> Option<String> {
@@ -140,7 +140,7 @@ impl Experiment {
             );
         }
         if self.replicates.least.is_some() || self.replicates.quick_work_ms.is_some() {
-            return Some("reboots: least and quick_work_ms are for others".into());
+            return Some("reboots: least and quick_work_ms are for other workloads".into());
         }
         let changes_more = |arm: &&Arm| {
             let settings = !arm.policy.is_empty() || !arm.tunables.is_empty() || arm.brisk.is_some();
@@ -174,7 +174,7 @@ impl Experiment {
         }
         let too_few = quick == 1 || full.iter().any(|&full| full < quick.max(2));
         too_few
-            .then(|| "replicates: quick must be at least 2, and full at least quick; quick = 0 is no quick form".into())
+            .then(|| "replicates: quick must be at least 2, and full at least quick; quick = 0: no quick form".into())
     }
 
     fn arms_fault(&self) -> Option<String> {
@@ -182,7 +182,7 @@ impl Experiment {
         if names.len() != self.arms.len() {
             return Some("two arms have the same name".into());
         }
-        // The kernel forgets a governor's tunables when another one takes over.
+        // The kernel resets a governor's tunables when another governor takes over.
         if let Some(arm) = self.arms.iter().find(|arm| self.mode == Timekeeping::Native && arm.governor.is_some()) {
             return Some(format!(
                 "arm {}: a device keeps its own governor; pin the frequency with policy = {{ scaling_min_freq = \
@@ -191,7 +191,7 @@ impl Experiment {
             ));
         }
         if self.arms.iter().any(|arm| arm.baseline && arm.full_only) {
-            return Some("the quick form has the baseline too".into());
+            return Some("the baseline cannot be full_only".into());
         }
         if self.subject() != Subject::Combinations
             && self
@@ -227,7 +227,7 @@ impl Experiment {
         let toward = claim.toward.as_ref().map(|arm| &arm.value);
         let needs_toward = matches!(claim.measure, Measure::GapClosed | Measure::Loss);
         if needs_toward != toward.is_some() {
-            return Some("gap-closed and loss need `toward`, others have none".into());
+            return Some("gap-closed and loss need `toward`, other measures have none".into());
         }
         let is_of_boot = matches!(claim.measure, Measure::OfBound | Measure::OffPrediction);
         if is_of_boot && !matches!(claim.metric, Metric::Boot | Metric::Preload) {
@@ -237,10 +237,10 @@ impl Experiment {
             return Some("stays-off and the metric actions belong together".into());
         }
         if claim.metric.subject() != self.subject() {
-            return Some("its metric belongs to the other kind of workload".into());
+            return Some("its metric belongs to another kind of workload".into());
         }
         if claim.judged_by == Judge::Estimate && (claim.measure != Measure::Gain || claim.required.is_none()) {
-            return Some("an estimate is judged of a gain that is required".into());
+            return Some("judged_by = \"estimate\" needs a gain with `required`".into());
         }
         if claim.paired && !claim.measure.can_be_paired() {
             return Some("paired is for gain, gap-closed and loss, which compare two arms".into());
@@ -250,7 +250,7 @@ impl Experiment {
             return combinations.claim_fault(claim, self);
         }
         match &claim.at {
-            At::Named(_) => Some("names are of combinations".into()),
+            At::Named(_) => Some("names are for combinations".into()),
             At::Idle if self.launches.as_ref().is_none_or(|launches| launches.idle_ms.is_none()) => {
                 Some("at = \"idle\" needs idle_ms in the workload".into())
             }
@@ -261,7 +261,7 @@ impl Experiment {
             At::Work(list) => list
                 .iter()
                 .find(|work_ms| self.launches.as_ref().is_none_or(|launches| !launches.work_ms.contains(work_ms)))
-                .map(|work_ms| format!("at has {work_ms}, which work_ms has not")),
+                .map(|work_ms| format!("at has {work_ms}, which work_ms lacks")),
             _ => None,
         }
     }

@@ -31,7 +31,7 @@ pub use workload::{
 pub struct Experiment {
     /// Its name: that of its file.
     pub name: String,
-    /// A heading for people.
+    /// A heading.
     pub title: String,
     /// What it asks and how, in a few sentences.
     pub description: String,
@@ -41,10 +41,10 @@ pub struct Experiment {
     pub mode: Timekeeping,
     /// The lab's scenario; absent for the user's own device.
     pub scenario: Option<String>,
-    /// What is launched, and around it: for experiments about launches.
+    /// The launched program and its surroundings: for experiments about launches.
     #[serde(rename = "workload")]
     pub launches: Option<Launches>,
-    /// What is looked up: for experiments about lookups.
+    /// The lookups: for experiments about lookups.
     pub lookups: Option<Lookups>,
     /// How applications are opened: for experiments about memory.
     pub applications: Option<Openings>,
@@ -52,17 +52,17 @@ pub struct Experiment {
     pub boots: Option<Boots>,
     /// How the user's own device reboots: for experiments about its boots.
     pub reboots: Option<Reboots>,
-    /// How often processes are read: for experiments about what that costs on the user's own device.
+    /// How often processes are read: for experiments about the cost of that on the user's own device.
     pub readings: Option<Readings>,
-    /// The foreground and what runs beside it: for experiments about placement.
+    /// The foregrounds with their background programs: for experiments about placement.
     #[cfg(feature = "lab")]
     pub combinations: Option<Combinations>,
-    /// How often.
+    /// The numbers of replicates.
     pub replicates: Replicates,
-    /// What is compared.
+    /// The compared conditions.
     #[serde(rename = "arm")]
     pub arms: Vec<Arm>,
-    /// What is claimed.
+    /// The claims.
     #[serde(rename = "claim", default)]
     pub claims: Vec<Claim>,
     /// What a reader of the result must know.
@@ -79,10 +79,10 @@ pub struct Replicates {
     /// In the full form: one number for all, or a list with one for each point. Points whose figures scatter more need
     /// more for the same precision, and short launches are cheap.
     pub full: Count,
-    /// In the full form, after so many blocks a point has no more of them once all of its claims that have a `precision`
-    /// are as precise: each block is a run of its own then.
+    /// In the full form, a point gets no further blocks after so many, once all of its claims that have a `precision` reach it:
+    /// each block is a run of its own then.
     pub least: Option<u32>,
-    /// Before them and not counted, on each device.
+    /// Discarded replicates before these, on each device.
     #[serde(default = "one")]
     pub warm_up: u32,
     /// The points of the quick form, when it cannot afford all.
@@ -120,7 +120,7 @@ pub struct Arm {
     pub policy: BTreeMap<String, String>,
     /// The configuration of the brisk daemon that runs during this arm; none runs when absent.
     pub brisk: Option<toml::Table>,
-    /// `brisk boot hold` runs during the boot, or from before the launch that stands for one until its first screen.
+    /// `brisk boot hold` runs during the boot, or from before the launch that represents one until its first screen.
     #[serde(default)]
     pub boot_hold: bool,
     /// How the zygote preloads, in an experiment about boots.
@@ -128,19 +128,19 @@ pub struct Arm {
     pub preload: Preloading,
     /// A block device that is swap during this arm.
     pub swap: Option<PathBuf>,
-    /// A program of others that runs during this arm, with its arguments: another killer.
+    /// Another project's program that runs during this arm, with its arguments: another killer.
     #[serde(default)]
     pub beside: Vec<String>,
-    /// What starts each application, or the foreground and each of its neighbours: the words before its own. The clock of a launch
-    /// starts when they are done.
+    /// The command prefix that starts each application, or the foreground and each of its neighbours. The clock of a launch
+    /// starts when the prefix has finished.
     #[serde(default)]
     pub launcher: Vec<String>,
-    /// What starts each neighbour but music in place of `launcher`, in an experiment with combinations.
+    /// The prefix for each neighbour except music, in place of `launcher`, in an experiment with combinations.
     #[serde(default)]
     pub background_launcher: Vec<String>,
-    /// How this arm reads what processes hold.
+    /// How this arm reads processes' memory.
     pub reads: Option<Reading>,
-    /// The nice value that the session of each neighbour but music is given by hand (/proc/PID/autogroup).
+    /// The nice value that is written for the session of each neighbour except music (/proc/PID/autogroup).
     pub background_nice: Option<i32>,
     /// True for the arm without background, in an experiment with combinations.
     #[serde(default)]
@@ -148,11 +148,11 @@ pub struct Arm {
     /// True for an arm that the quick form cannot afford.
     #[serde(default)]
     pub full_only: bool,
-    /// In the full form, how often it is run at most at a point: claims about it need fewer replicates than others.
+    /// In the full form, its maximum of replicates at a point: claims about it need fewer replicates than others.
     pub full: Option<u32>,
-    /// Who answers lookups, and how the driver's cache is set.
+    /// The context manager of lookups, and the settings of the driver's cache.
     pub lookup: Option<LookupArm>,
-    /// The lab's scenario of this arm alone: in deterministic mode, guests of different kernels compare.
+    /// The lab's scenario of this arm alone: in deterministic mode, figures of guests with different kernels are comparable.
     pub scenario: Option<String>,
 }
 
@@ -167,8 +167,8 @@ pub struct LookupArm {
     pub manager: String,
     /// The wire format: `android-5`.
     pub format: String,
-    /// Files below /sys/kernel/binder_cache/ and their values; none are written for a driver without cache. `mode` comes
-    /// last, and `profile` from the wire format when the mode is transparent.
+    /// Files below /sys/kernel/binder_cache/ and their values; none for a driver without cache. `mode` is written last, and in
+    /// transparent mode `profile` follows from the wire format.
     #[serde(default, deserialize_with = "values")]
     pub cache: BTreeMap<String, String>,
 }
@@ -209,7 +209,7 @@ pub enum SpecError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The text is not an experiment.
@@ -221,7 +221,7 @@ pub enum SpecError {
         line: usize,
         /// From 1, in characters.
         column: usize,
-        /// What is wrong, and what is right.
+        /// What is wrong, and what is valid.
         message: String,
     },
 }
@@ -250,14 +250,14 @@ impl Experiment {
         }
     }
 
-    /// Its quick form: without the arms and the claims that are for the full one alone.
+    /// Its quick form: without the arms and the claims that only the full one has.
     #[must_use]
     pub fn in_quick_form(mut self) -> Self {
         self.claims.retain(|claim| !claim.full_only);
         self.with_arms(|arm| !arm.full_only)
     }
 
-    /// The same with the arms that `keep` keeps, and without what is claimed of others.
+    /// The same with the arms that `keep` accepts, and without claims about others.
     #[must_use]
     pub fn with_arms(mut self, keep: impl Fn(&Arm) -> bool) -> Self {
         self.arms.retain(keep);

@@ -1,4 +1,4 @@
-//! Applications that are opened one after another: how an experiment says so, and what does not make sense in it.
+//! Openings of applications: their table in an experiment's file, and its faults.
 
 use std::path::PathBuf;
 
@@ -16,18 +16,18 @@ use brisk_sys::binder::WireFormat;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Openings {
-    /// How many of the workload's openings there are.
+    /// Number of openings, from the start of the workload.
     pub count: u32,
-    /// How many the quick form has, when it cannot afford all.
+    /// The same for the quick form, when it cannot afford all.
     pub quick_count: Option<u32>,
     /// The block device with the framework and the applications' files.
     pub storage: PathBuf,
-    /// An application that shows nothing for so long does not respond.
+    /// An application without a screen for this long is unresponsive.
     pub limit_ms: u32,
-    /// True for a single application that takes more and more memory until the kernel kills it, in place of openings.
+    /// True for a single application that allocates memory until the kernel kills it, in place of openings.
     #[serde(default)]
     pub single: bool,
-    /// A whole device around them: services that each application looks up, governors, others in the background.
+    /// A whole device around them: services that each application looks up, governors, background programs.
     #[cfg(feature = "lab")]
     pub together: Option<Together>,
 }
@@ -41,7 +41,7 @@ pub struct Together {
     pub services: u32,
     /// Lookups of an application at each of its openings.
     pub lookups: u32,
-    /// What runs in the background all the time.
+    /// Programs that run in the background all the time.
     pub background: Vec<Neighbour>,
 }
 
@@ -65,7 +65,7 @@ impl Experiment {
             Ok(workload) => workload.list.len() + workload.reopens.count,
             Err(error) => return Some(format!("memory-workload.toml: {error}")),
         };
-        // A whole device on several CPUs is compared with another one of the same moment.
+        // A whole device on several CPUs is compared with another one at the same time.
         if self.mode != Timekeeping::Deterministic
             && !(self.mode == Timekeeping::Parallel && openings.is_of_whole_device())
         {
@@ -100,7 +100,7 @@ impl Experiment {
         self.arms.iter().find_map(|arm| match &arm.lookup {
             Some(lookup) if WireFormat::named(&lookup.format).is_some() => None,
             Some(lookup) => Some(format!("arm {}: there is no wire format {:?}", arm.name, lookup.format)),
-            None => Some(format!("arm {}: lookup says who answers", arm.name)),
+            None => Some(format!("arm {}: lookup names the context manager", arm.name)),
         })
     }
 }
@@ -149,7 +149,7 @@ lookup = { manager = "own", format = "android-5" }
             ("count = 45", "count = 46", "count is 1 to 45"),
             ("lookups = 20", "lookups = 0", "services and lookups must be above zero"),
             ("android-5", "android-4", "arm stock: there is no wire format \"android-4\""),
-            ("lookup = { manager = \"own\", format = \"android-5\" }", "", "arm stock: lookup says who answers"),
+            ("lookup = { manager = \"own\", format = \"android-5\" }", "", "arm stock: lookup names"),
             (
                 "together = { services = 100, lookups = 20, background = [\"music\", \"download\"] }",
                 "",

@@ -1,4 +1,4 @@
-//! What an experiment's file may say.
+//! The format of an experiment's file.
 
 use super::*;
 use crate::claim::At;
@@ -43,7 +43,7 @@ fn a_minimal_experiment_is_read() {
     assert_eq!(experiment.points(true), [Point::Work(200), Point::Work(400)]);
     assert_eq!(experiment.claims[0].at, At::Each);
     assert_eq!((experiment.baseline(), experiment.replicates.warm_up), (0, 1));
-    // One that has no quick form.
+    // An experiment without a quick form.
     Experiment::parse("small", &MINIMAL.replacen("quick = 2", "quick = 0", 1)).unwrap();
 }
 
@@ -73,7 +73,7 @@ fn mistakes_are_named_with_line_and_column() {
         ("arm = \"fast\"", "arm = \"fast\"\nat = [300]", "x:29:7: claim launch.small: at has 300"),
         ("arm = \"fast\"", "arm = \"fast\"\nat = \"noon\"", "x:30:6: invalid value: string \"noon\""),
         ("promise = \"LAUNCH-4\"\n", "", "x:25:1: missing field `promise`"),
-        ("\"LAUNCH-4\"", "\"launch-4\"", "x:31:11: \"launch-4\" is no promise's number"),
+        ("\"LAUNCH-4\"", "\"launch-4\"", "x:31:11: \"launch-4\" is not a promise's number"),
         ("title = \"Small\"", "title = \"Small", "x:2:"),
     ];
     for (from, to, expected) in cases {
@@ -94,7 +94,7 @@ fn energy_is_claimed_only_where_it_is_measured() {
 }
 
 #[test]
-fn the_quick_form_is_without_what_is_for_the_full_one_alone() {
+fn the_quick_form_omits_full_only_arms_and_claims() {
     let text = MINIMAL.replacen("governor = \"performance\"", "governor = \"performance\"\nfull_only = true", 1);
     let quick = Experiment::parse("x", &text).unwrap().in_quick_form();
     assert_eq!((quick.arms.len(), quick.claims.len()), (1, 0));
@@ -104,7 +104,7 @@ fn the_quick_form_is_without_what_is_for_the_full_one_alone() {
     let quick = experiment.in_quick_form();
     assert_eq!((quick.arms.len(), quick.claims.len()), (2, 0));
     let baseline = text.replacen("baseline = true", "baseline = true\nfull_only = true", 1);
-    assert!(Experiment::parse("x", &baseline).unwrap_err().to_string().contains("has the baseline too"));
+    assert!(Experiment::parse("x", &baseline).unwrap_err().to_string().contains("the baseline cannot be full_only"));
 }
 
 const LOOKUPS: &str = r#"name = "samples"
@@ -147,7 +147,7 @@ fn experiments_about_lookups_are_read_and_their_mistakes_named() {
         ("misses = 5", "applications = [\"boot\", \"game\"]", "no application \"game\""),
         ("count = 20", "count = 0", "services, count and misses must be above zero"),
         ("lookup = { manager = \"own\", format = \"android-5\", cache = { mode = \"off\" } }", "", "arm off: lookup"),
-        ("metric = \"lookup\"", "metric = \"launch\"", "its metric belongs to the other kind of workload"),
+        ("metric = \"lookup\"", "metric = \"launch\"", "its metric belongs to another kind of workload"),
         ("lookups = { services = 10, count = 20, misses = 5 }", "", "one of a `workload`"),
     ] {
         let text = LOOKUPS.replacen(from, to, 1);
@@ -209,7 +209,7 @@ fn experiments_about_boots_are_read_and_their_mistakes_named() {
         ("mode = \"parallel\"", "mode = \"deterministic\"", "x:1:1: a zygote preloads on several CPUs"),
         ("classes = 400", "classes = 0", "x:1:1: boots: every amount must be above zero"),
         ("wait_ms = 1", "wait_ms = 0", "x:1:1: boots: every amount must be above zero"),
-        (", warm_up = 0", "", "x:1:1: a boot begins with nothing: warm_up = 0"),
+        (", warm_up = 0", "", "x:1:1: a boot has no warm-up: warm_up = 0"),
         (
             "metric = \"boot\"",
             "metric = \"classes-left\"",
@@ -263,10 +263,10 @@ fn combinations_are_points_and_their_mistakes_are_named() {
     for (from, to, expected) in [
         ("at = [\"frames\"]", "at = [\"frame\"]", "claim placement.x: there is no combination \"frame\""),
         ("at = [\"frames\"]", "at = [\"thread\"]", "the foreground of \"thread\" is not run alone"),
-        ("against = \"alone\"", "judged_by = \"estimate\"", "an estimate is judged of a gain that is required"),
-        ("metric = \"foreground\"", "metric = \"launch\"", "belongs to the other kind of workload"),
+        ("against = \"alone\"", "judged_by = \"estimate\"", "judged_by = \"estimate\" needs a gain with `required`"),
+        ("metric = \"foreground\"", "metric = \"launch\"", "belongs to another kind of workload"),
         ("\"stock\", title = \"\"", "\"stock\", title = \"\", alone = true", "one arm is `alone`"),
-        (", quick = true", "", "some are `quick`"),
+        (", quick = true", "", "at least one must be `quick`"),
         ("background = [\"music\", \"hog\"]", "background = []", "each has a background"),
         ("settle_ms = [1800", "settle_ms = [2100", "settle_ms is [shortest, longest]"),
         ("warm_up = 0", "warm_up = 1", "each block is a run of its own, and warm_up is 0"),
@@ -288,7 +288,7 @@ fn combinations_are_points_and_their_mistakes_are_named() {
 }
 
 #[test]
-fn arms_between_reboots_differ_in_what_a_device_can_have() {
+fn reboot_arms_differ_only_in_what_a_device_supports() {
     let parsed = |arm: &str| {
         let text = format!(
             "name = \"x\"\ntitle = \"x\"\ndescription = \"x\"\nmechanism = \"boot\"\nmode = \"native\"\n\

@@ -12,17 +12,17 @@ use brisk_mechanism::lookup::Traces;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
-    /// One launch, or a time without.
+    /// One launch, or an idle time.
     Launches(Launches),
-    /// A row of service lookups.
+    /// A series of service lookups.
     Lookups(Lookups),
     /// The applications of `memory-workload.toml`.
     Applications(Openings),
-    /// What processes hold is read, and nothing is changed.
+    /// Readings of processes' memory; nothing is changed.
     Readings(Readings),
     /// A whole boot.
     Boots(Boots),
-    /// A foreground, and others beside it.
+    /// A foreground with background programs.
     #[cfg(feature = "lab")]
     Combinations(Combinations),
 }
@@ -34,23 +34,23 @@ pub enum Workload {
 pub struct Boots {
     /// How many classes the zygote preloads, beside the framework's resources.
     pub classes: u32,
-    /// Of init's services before the zygote, in bursts.
+    /// Work of init's services before the zygote, in bursts.
     pub services_ms: u32,
-    /// Of the system server until it asks for the first application, in bursts.
+    /// Work of the system server until it asks for the first application, in bursts.
     pub system_server_ms: u32,
-    /// Of that application until its first screen, in one piece.
+    /// Work of that application until its first screen, in one piece.
     pub application_ms: u32,
     /// The bursts, between which files are read.
     pub bursts: Bursts,
-    /// Turns of the work loop in a millisecond: fixed, for what a zygote does is as well.
+    /// Turns of the work loop in a millisecond: fixed, because the zygote's work is fixed as well.
     pub turns_per_ms: u64,
 }
 
-/// Boots of the user's own device, a real reboot each, until it has completed its boot.
+/// Boots of the user's own device: each is a real reboot, until the boot has completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reboots {
-    /// A boot that has not completed so long after the kernel's start never will, in seconds.
+    /// A boot that has not completed so many seconds after the kernel's start has failed.
     pub limit_s: u32,
     /// How long the device is left alone between a completed boot and the next reboot, in seconds.
     pub settle_s: u32,
@@ -63,7 +63,7 @@ pub enum Preloading {
     /// In order, on one thread.
     #[default]
     Off,
-    /// Classes in a child process, as the paper has it.
+    /// Classes in a child process, as in the paper.
     Fork,
     /// Workers load ahead of the thread that initialises.
     Ahead,
@@ -83,19 +83,19 @@ impl Preloading {
     }
 }
 
-/// What the processes of a device hold is read again and again.
+/// Repeated readings of processes' memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Readings {
-    /// How often each of them in a replicate.
+    /// Readings of each process in a replicate.
     pub count: u32,
 }
 
-/// How an arm reads what a process holds.
+/// How an arm reads a process's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
-    /// /proc/PID/status: what the kernel counts anyway.
+    /// /proc/PID/status: counters that the kernel keeps anyway.
     Cheap,
     /// /proc/PID/smaps_rollup: the kernel walks all its page tables.
     Exact,
@@ -107,10 +107,10 @@ pub enum Reading {
 pub struct Lookups {
     /// Services that are registered and looked up by their popularity.
     pub services: u32,
-    /// Lookups of a replicate, after one of every service; with `clients`, of each of them; with `applications`, the
-    /// first so many of each.
+    /// Lookups of a replicate, after one of every service; with `clients`, of each client; with `applications`, the number of
+    /// first lookups of each application.
     pub count: u32,
-    /// Lookups after which the driver's cache is made to forget, so that each of them is a miss.
+    /// Lookups before each of which the driver's cache is cleared, so that each of them is a miss.
     #[serde(default)]
     pub misses: u32,
     /// Clients that look up at the same time, a point each: what parallel mode measures.
@@ -150,7 +150,7 @@ pub struct Launches {
     /// Threads that the load is spread over; each does the whole load, so that every CPU is busy.
     #[serde(default = "one")]
     pub threads: u32,
-    /// The work comes in bursts with waits between them, as that of a boot which reads its files; without, in one piece.
+    /// Bursts with waits between them, as in a boot that reads files; without, the work is one piece.
     pub bursts: Option<Bursts>,
     /// Length of the idle point, if there is one, in milliseconds.
     pub idle_ms: Option<u32>,
@@ -162,7 +162,7 @@ pub struct Launches {
     /// Whether energy is measured; where not, a replicate is over with its launch.
     #[serde(default = "yes")]
     pub energy: bool,
-    /// Small work of others during rest and launch, as a device in use has it.
+    /// Background load during rest and launch, as on a device in use.
     pub background: Option<Background>,
 }
 
@@ -184,7 +184,7 @@ pub enum Program {
     Load,
 }
 
-/// What others do meanwhile: a task that wakes up at random, and those that are named.
+/// The background load: a task that wakes up at random, and the threads below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
@@ -192,7 +192,7 @@ pub struct Background {
     pub period_ms: u32,
     /// CPU time of each at the highest frequency, in microseconds.
     pub work_us: u32,
-    /// Threads that take every CPU that they can get.
+    /// Threads that use every CPU that they can get.
     #[serde(default)]
     pub hogs: u32,
     /// Threads that work for 15 ms and then wait for 25 ms, as downloads do.

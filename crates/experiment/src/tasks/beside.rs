@@ -1,4 +1,4 @@
-//! What runs beside the foreground, until standard input ends.
+//! The background programs, which run until standard input ends.
 
 use std::io::{self, BufRead};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,23 +13,23 @@ use crate::spec::Neighbour;
 use brisk_sys::Root;
 use brisk_sys::process::{self, TICK_MS};
 
-/// What a download works and then waits.
+/// The work of a download, and its wait after that.
 const DOWNLOAD_MS: u64 = 15;
 const DOWNLOAD_WAIT: Duration = Duration::from_millis(25);
 /// Pieces of a burst, and the rest after it.
 const BURST_PIECES: u32 = 13;
 const BURST_REST: Duration = Duration::from_secs(2);
-/// A hog looks this often whether it is to end.
+/// A hog checks whether it has to stop after this much work.
 const HOG_MS: u64 = 5;
 
-/// What a neighbour counts since it was told to begin.
+/// A neighbour's counts since its start command.
 #[derive(Debug, Default)]
 struct Tally {
     stopped: AtomicBool,
     periods: Mutex<Periods>,
 }
 
-/// Moments at which something was due, and those that were missed.
+/// The number of due moments, and of missed ones.
 #[derive(Debug, Default, Clone, Copy)]
 struct Periods {
     all: u32,
@@ -47,10 +47,10 @@ impl Tally {
 }
 
 impl Player {
-    /// Runs as `what`. A line of `commands` begins the time that is told of; their end ends it.
+    /// Runs as `what`. A line of `commands` starts the reported time; their end ends it.
     ///
     /// # Errors
-    /// When a thread, a socket or a process cannot be had, or the kernel does not say what this process used.
+    /// When a thread, a socket or a process cannot be created, or the kernel does not report this process's CPU time.
     pub fn play_beside(&self, what: Neighbour, commands: &mut dyn BufRead) -> io::Result<Beside> {
         let tally = Tally::default();
         thread::scope(|scope| {
@@ -86,7 +86,7 @@ impl Player {
         Ok(())
     }
 
-    /// One piece of what is neither paced nor sends.
+    /// One piece of a neighbour that is neither paced nor sends messages.
     fn once(&self, what: Neighbour, tally: &Tally) -> io::Result<()> {
         match what {
             Neighbour::Compile => self.compile_one()?,
@@ -96,7 +96,7 @@ impl Player {
             }
             Neighbour::Bursts => {
                 (0..BURST_PIECES).take_while(|_| tally.goes_on()).for_each(|_| self.work(DOWNLOAD_MS));
-                // In pieces, so that the end need not wait for the rest.
+                // In pieces, so that a stop is noticed during the rest.
                 let rest = DOWNLOAD_WAIT;
                 let pieces = (BURST_REST.as_millis() / rest.as_millis()) as u32;
                 (0..pieces).take_while(|_| tally.goes_on()).for_each(|_| thread::sleep(rest));
@@ -107,7 +107,7 @@ impl Player {
     }
 }
 
-/// Counts from a command on until there are no more, and tells what was counted.
+/// Counts from the last command until there are no more, and returns the counts.
 fn tell(tally: &Tally, commands: &mut dyn BufRead) -> io::Result<Beside> {
     let mut used_ms = used_ms()?;
     for command in commands.lines() {
@@ -119,7 +119,7 @@ fn tell(tally: &Tally, commands: &mut dyn BufRead) -> io::Result<Beside> {
     Ok(Beside { cpu_ms: self::used_ms()? - used_ms, periods: all, missed })
 }
 
-/// What this process and its children that have ended got of the CPUs so far.
+/// CPU time of this process and of its exited children so far.
 fn used_ms() -> io::Result<f64> {
     let stat = process::stat(&Root::system(), std::process::id()).map_err(io::Error::other)?;
     Ok(((stat.cpu_ticks + stat.children_ticks) * TICK_MS) as f64)

@@ -1,4 +1,4 @@
-//! The foreground: a known amount of work, or so long at a pace.
+//! The foreground: a known amount of work, or paced work for a known time.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -17,24 +17,24 @@ use crate::spec::Foreground;
 use brisk_sys::sched::thread_switches;
 use brisk_sys::{BootTime, Root};
 
-/// A script computes so long, then takes so much memory and leaves some of its work to a helper.
+/// A script computes for this long, then allocates this much memory and leaves this much work to a helper.
 const SLICE_MS: u64 = 10;
 const TAKEN_BYTES: usize = 256 * 1024;
 const HELPER_MS: u64 = 2;
 /// What is written and read back between two pieces of work.
 const WRITTEN_BYTES: usize = 64 * 1024;
 const WRITER_MS: u64 = 5;
-/// What a scene takes, and what a second thread does to show it.
+/// The work of a scene, and of a second thread to show it.
 const SCENE_MS: u64 = 6;
 const SHOWN_MS: u64 = 3;
-/// A task that is posted to a worker, and what the script does with its answer.
+/// The work of a task that is posted to a worker, and of the script for its answer.
 const POSTED_MS: u64 = 4;
 const ANSWER_MS: u64 = 1;
-/// Requests come so often, one to each worker, and take so long.
+/// The period of requests, one to each worker, and their work.
 const REQUEST_PERIOD: Duration = Duration::from_millis(20);
 const REQUEST_MS: u64 = 3;
 const REQUEST_WORKERS: usize = 4;
-/// Periods and work as rt-app's examples have them.
+/// Periods and work as in rt-app's examples.
 const PERIODIC: [Pace; 3] = [
     Pace { period: Duration::from_millis(20), work_us: 6000 },
     Pace { period: Duration::from_millis(33), work_us: 10_000 },
@@ -43,10 +43,10 @@ const PERIODIC: [Pace; 3] = [
 const MEMORY_PAGE_BYTES: usize = 4096;
 
 impl Player {
-    /// Is the foreground as `what`, which sends `rounds` of messages where it sends any.
+    /// Runs as the foreground `what`, which sends `rounds` of messages where it sends any.
     ///
     /// # Errors
-    /// When a thread, a socket or a process cannot be had.
+    /// When a thread, a socket or a process cannot be created.
     pub fn play_in_foreground(&self, what: Foreground, rounds: u32) -> io::Result<Front> {
         let begun = Instant::now();
         let lasts_ms = u64::from(what.lasts_ms());
@@ -93,7 +93,7 @@ impl Player {
         Ok(Front { foreground_ms, switches: thread_switches::of_process(&Root::system(), std::process::id()) })
     }
 
-    /// Computes and takes memory, while a helper collects beside it.
+    /// Computes and allocates memory, while a helper frees it.
     fn run_script(&self, slices: u64) -> io::Result<()> {
         let (collect, garbage) = mpsc::channel::<Vec<u8>>();
         thread::scope(|scope| {
@@ -114,7 +114,7 @@ impl Player {
         })
     }
 
-    /// Computes, takes memory, writes and reads, and draws, for `part_ms` each.
+    /// Computes, allocates memory, writes and reads, and draws, for `part_ms` each.
     fn run_mixed(&self, part_ms: u64) -> io::Result<()> {
         self.work(part_ms);
         for _ in 0..part_ms / SLICE_MS {
@@ -139,7 +139,7 @@ impl Player {
         Ok(())
     }
 
-    /// Draws scenes that a second thread shows, one ahead of it.
+    /// Draws scenes, one ahead of a second thread that shows them.
     fn draw(&self, scenes: u64) -> io::Result<()> {
         let (show, shown) = mpsc::sync_channel::<()>(1);
         thread::scope(|scope| {
@@ -208,7 +208,7 @@ impl Player {
         })
     }
 
-    /// Keeps all of [`PERIODIC`], a thread each; returns the 95th percentile of all responses.
+    /// Runs all of [`PERIODIC`], each in a thread; returns the 95th percentile of all responses.
     fn keep_all(&self, length: Duration) -> io::Result<f64> {
         thread::scope(|scope| {
             let keep = |pace: Pace| move || Ok(self.keep_for(pace, length).responses_ms);
@@ -230,7 +230,7 @@ impl Player {
                 named(scope, "worker", move || {
                     for sent in requests {
                         self.work(REQUEST_MS);
-                        // Who asked is gone only when everything ends.
+                        // The receiver goes away only at the end.
                         let _ = answer.send(milliseconds(BootTime::now().since(sent)));
                     }
                 })?;
@@ -242,7 +242,7 @@ impl Player {
                 let due = begun + REQUEST_PERIOD * round;
                 sleep_until(due);
                 for worker in &workers {
-                    // One that has ended has panicked, and the scope tells.
+                    // A worker ends early only by a panic, which the scope reports.
                     let _ = worker.send(due);
                 }
             }
@@ -266,7 +266,7 @@ mod tests {
     // Verifies PROVE-2.
     #[test]
     fn every_foreground_ends_and_has_a_figure() {
-        // So fast that only what is paced takes its time; all at once, so that they take it together.
+        // So fast that only paced work takes its time; all at once, so that they take it together.
         let player = &Player { turns_per_ms: 1, program: "none".into() };
         thread::scope(|scope| {
             let crew = Foreground::ALL.map(|what| (what, scope.spawn(move || player.play_in_foreground(what, 3))));

@@ -11,10 +11,10 @@ use super::{joined, named};
 const SENDERS: usize = 8;
 const MESSAGE_BYTES: usize = 100;
 
-/// Every sender sends to every receiver, round after round, while `goes_on` says so of the number of the round.
+/// Every sender sends to every receiver, round after round, while `goes_on` is true for the number of the round.
 ///
 /// # Errors
-/// When a socket or a thread cannot be had.
+/// When a socket or a thread cannot be created.
 pub(super) fn exchange(goes_on: impl Fn(u32) -> bool + Sync) -> io::Result<()> {
     let pairs = (0..SENDERS).map(|_| UnixStream::pair()).collect::<io::Result<Vec<_>>>()?;
     let (inlets, outlets): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();

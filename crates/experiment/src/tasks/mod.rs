@@ -1,7 +1,7 @@
-//! Programs of the experiments about placement, played: the foreground, and what runs beside it.
+//! Simulated programs of the experiments about placement: the foreground, and the background programs.
 //!
-//! Each does to a scheduler what programs of its kind do: how long it runs, what it waits for, on how many threads or
-//! processes. None of them needs a disk, so that CPUs are all that they compete for.
+//! Each loads a scheduler as programs of its kind do: by its running time, its waits, and its number of threads or processes.
+//! None of them needs a disk, so that they compete only for CPUs.
 
 mod beside;
 mod front;
@@ -23,38 +23,38 @@ use brisk_sys::sched::thread_switches::Switches;
 pub use messages::rounds_lasting;
 pub use suite::{ENGINE, Suite};
 
-/// What a short-lived process of a build computes, beside its start and end.
+/// The work of a build's short-lived process, besides its start and end.
 const PIECE_MS: u64 = 20;
 /// Processes of a build that live at the same time.
 const JOBS: usize = 2;
 
-/// How tasks are played on this device.
+/// How tasks run on this device.
 #[derive(Debug, Clone)]
 pub struct Player {
     /// Turns of the work loop in a millisecond at the highest frequency.
     pub turns_per_ms: u64,
-    /// This program, which is a build's short-lived process as well.
+    /// This program, which is also a build's short-lived process.
     pub program: PathBuf,
 }
 
-/// What a foreground says at its end: one JSON line on standard output.
+/// A foreground's report at its end: one JSON line on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Front {
-    /// What a person waited for, in milliseconds.
+    /// The user's wait, in milliseconds.
     pub foreground_ms: f64,
-    /// What the scheduler did to those of its threads that live to its end; nothing where the kernel does not tell.
+    /// The switches of its threads that are alive at its end; `None` where the kernel does not report them.
     #[serde(default)]
     pub switches: Option<Switches>,
 }
 
-/// What a neighbour says at its end, of the time since it was told to begin.
+/// A neighbour's report at its end, about the time since its start command.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// What it and its children got of the CPUs, in milliseconds.
+    /// CPU time of it and its children, in milliseconds.
     pub cpu_ms: f64,
     /// Its periods, where it has any.
     pub periods: u32,
-    /// Those of them whose work was not done in time.
+    /// The periods whose work was not done in time.
     pub missed: u32,
 }
 
@@ -88,7 +88,7 @@ impl Player {
     }
 }
 
-/// A thread with a name that every program shows which lists threads.
+/// A thread with a name, which tools that list threads show.
 fn named<'scope, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     name: &str,

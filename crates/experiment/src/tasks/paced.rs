@@ -5,29 +5,29 @@ use std::time::Duration;
 use super::{Player, milliseconds};
 use brisk_sys::BootTime;
 
-/// A piece of work that comes again and again.
+/// A periodic piece of work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) period: Duration,
     pub(super) work_us: u64,
 }
 
-/// What a screen of 60 Hz wants, and what a scene takes.
+/// The period of a screen of 60 Hz, and the work of a scene.
 pub(super) const FRAMES: Pace = Pace { period: Duration::from_micros(16_667), work_us: 7000 };
 /// A player that fills a buffer of 20 ms.
 pub(super) const MUSIC: Pace = Pace { period: Duration::from_millis(20), work_us: 1000 };
 
-/// How a row of such pieces went.
+/// The result of a series of such pieces.
 #[derive(Debug, Default)]
 pub(super) struct Paced {
     /// From when each was due to when it was done, in milliseconds.
     pub(super) responses_ms: Vec<f64>,
-    /// Pieces that were not done before the next were due, and those that were left out for it.
+    /// Pieces that were not done before the next was due, and pieces that were skipped for that reason.
     pub(super) missed: u32,
 }
 
 impl Player {
-    /// Keeps `pace` while `goes_on`. A task that is late goes on with the next piece that is due after that, as a screen does.
+    /// Works at `pace` while `goes_on`. After a late piece, it continues with the next one that is still due, as a screen does.
     pub(super) fn keep(&self, pace: Pace, mut goes_on: impl FnMut(&Paced) -> bool) -> Paced {
         let mut paced = Paced::default();
         let mut due = BootTime::now() + pace.period;
@@ -45,7 +45,7 @@ impl Player {
         paced
     }
 
-    /// So many pieces, those that are left out included.
+    /// Works at `pace` for `length`; skipped pieces count as done.
     pub(super) fn keep_for(&self, pace: Pace, length: Duration) -> Paced {
         let count = (length.as_secs_f64() / pace.period.as_secs_f64()) as usize;
         self.keep(pace, |paced| paced.responses_ms.len() + (paced.missed as usize) < count)

@@ -1,5 +1,5 @@
-// A suite of small programs, each of a kind that engines for browsers were compared by: numbers, objects, bits, calls,
-// text, patterns, sorting. `node suite.js ROUNDS` runs it so many times and prints one JSON line when it is done.
+// A suite of small programs of the kinds that browser engines were compared by: numbers, objects, bits, calls, text,
+// patterns, sorting. `node suite.js ROUNDS` runs it so many times and then prints one JSON line.
 'use strict';
 
 const { readdirSync, readFileSync } = require('fs');
@@ -69,7 +69,7 @@ function sort(records) {
   return list[0].key;
 }
 
-/** Moves of this process's threads to another CPU, and how often another task took theirs; null where the kernel does not tell. */
+/** Migrations and involuntary switches of this process's threads; null where the kernel does not report them. */
 function switches() {
   let [migrations, preemptions] = [0, 0];
   try {

@@ -1,4 +1,4 @@
-//! JavaScript under node: a suite of small programs, as engines of browsers were compared by.
+//! JavaScript under node: a suite of small programs, like those that browser engines were compared by.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,8 @@ use anyhow::{Context, bail};
 
 use super::Front;
 
-/// Its text.
 const SUITE: &str = include_str!("suite.js");
-/// What runs it.
+/// The program that runs the suite.
 pub const ENGINE: &str = "node";
 
 /// The suite as a file, and how often it is run.
@@ -22,10 +21,10 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Writes it into `folder`, and finds out how many rounds take about `length` undisturbed.
+    /// Writes it into `folder`, and measures how many rounds take about `length` undisturbed.
     ///
     /// # Errors
-    /// When the file cannot be written, or there is no node that runs it.
+    /// When the file cannot be written, or node cannot run it.
     pub fn lasting(length: Duration, folder: &Path) -> anyhow::Result<Self> {
         const TRIAL: u32 = 40;
         let file = folder.join("suite.js");
@@ -35,12 +34,12 @@ impl Suite {
         if !output.status.success() {
             bail!("{ENGINE} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
         }
-        let front: Front = serde_json::from_slice(&output.stdout).context("the suite did not say how long it took")?;
+        let front: Front = serde_json::from_slice(&output.stdout).context("the suite did not report its time")?;
         let rounds = length.as_secs_f64() * 1000.0 / (front.foreground_ms / f64::from(TRIAL));
         Ok(Self { rounds: (rounds as u32).max(1), ..trial })
     }
 
-    /// What runs it once, for all its rounds; it prints a [`Front`].
+    /// The command that runs it once, for all its rounds; it prints a [`Front`].
     pub fn command(&self) -> Command {
         let mut command = Command::new(ENGINE);
         command.arg(&self.file).arg(self.rounds.to_string()).stdin(Stdio::null());

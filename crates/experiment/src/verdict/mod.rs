@@ -1,5 +1,5 @@
 //! From samples to verdicts: a claim is shown when its whole 95 % interval meets the requirement, and refuted when its whole
-//! 99.9 % interval misses it: a report judges about a hundred claims, and refutes a true one by chance in one of ten reports.
+//! 99.9 % interval misses it. A report judges about a hundred claims, so it refutes a true one by chance in one of ten reports.
 
 use brisk_base::toml_text::Located;
 
@@ -14,7 +14,7 @@ use super::statistics::{
 };
 use brisk_report::proof::{ClaimResult, Verdict};
 
-/// What may be shown by chance, once in so many.
+/// The significance level of the permutation test.
 const CHANCE: f64 = 0.05;
 
 /// The outcome of every claim of `experiment`, in the order of its file.
@@ -22,7 +22,7 @@ pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<Cla
     experiment.claims.iter().flat_map(|claim| judge_one(experiment, claim, quick, samples)).collect()
 }
 
-/// The outcome of one of them, at each of its points.
+/// The outcome of one claim, at each of its points.
 pub fn judge_one(experiment: &Experiment, claim: &Claim, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
     let groups = points_of(&claim.at, samples.points());
     let count = groups.len();
@@ -32,15 +32,15 @@ pub fn judge_one(experiment: &Experiment, claim: &Claim, quick: bool, samples: &
     groups.into_iter().map(judged).collect()
 }
 
-/// True when the half-width of `ci` is at most `limit`; never of an interval that is not known.
+/// True when the half-width of `ci` is at most `limit`; false for an unknown interval.
 pub fn is_precise([low, high]: [f64; 2], limit: f64) -> bool {
     (high - low) / 2.0 <= limit
 }
 
-/// What stands in the place of a requirement when there is none.
+/// Takes the place of a requirement when there is none.
 pub const REPORTED: &str = "reported";
 
-/// What the interval `ci` says about `requirement`.
+/// The verdict of the interval `ci` on `requirement`.
 fn verdict(requirement: Requirement, [low, high]: [f64; 2]) -> Verdict {
     let (shown, missed) = match requirement {
         Requirement::AtLeast(bound) => (low >= bound, high < bound),
@@ -79,7 +79,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// What the intervals say about `requirement`.
+    /// The verdict of the intervals on `requirement`.
     fn by_interval(&self, requirement: Requirement) -> Verdict {
         match verdict(requirement, self.ci) {
             Verdict::NotShown if verdict(requirement, self.far) != Verdict::NotShown => Verdict::Inconclusive,
@@ -88,7 +88,7 @@ impl Figures {
     }
 }
 
-/// One claim with the samples that it is about, point by point.
+/// One claim with its samples, point by point.
 struct Judged<'a> {
     claim: &'a Claim,
     points: Vec<Paired>,
@@ -99,7 +99,7 @@ struct Paired {
     arm: Vec<f64>,
     against: Vec<f64>,
     toward: Vec<f64>,
-    /// The single events of each block, for measures that are about those.
+    /// The single events of each block, for measures of single events.
     events: Vec<Vec<f64>>,
 }
 
@@ -148,13 +148,13 @@ impl Paired {
     }
 }
 
-/// The values at the `drawn` places; none where this role has no values.
+/// The values at the `drawn` indices; none where this role has no values.
 fn pick_known(values: &[f64], drawn: &[usize]) -> Vec<f64> {
     if values.is_empty() { Vec::new() } else { pick(values, drawn) }
 }
 
-/// The figure of `measure` when arm, against and toward are compared block by block. A gain is the centre of the logarithms of the
-/// ratios, so that twice as long and half as long are as far from each other; NaN where a block has none.
+/// The figure of `measure` when arm, against and toward are compared block by block. A gain is the centre of the logarithms of
+/// the ratios, so that twice and half as long have the same weight; NaN where a block has none.
 fn paired_figure(measure: Measure, [arm, against, toward]: &[Vec<f64>; 3], centre: fn(&[f64]) -> f64) -> f64 {
     let of = |ours: &[f64], theirs: &[f64], compare: fn(f64, f64) -> f64| {
         let each: Vec<f64> = ours.iter().zip(theirs).map(|(&our, &their)| compare(our, their)).collect();
@@ -204,8 +204,8 @@ impl<'a> Judged<'a> {
         mean(&figures.collect::<Vec<_>>())
     }
 
-    /// Of the hypothesis that the arm is as likely below the other side as above it. Each point has the same weight,
-    /// however many blocks it has; so has each block where a gain is paired.
+    /// The p of the hypothesis that the arm is as likely below the other side as above it. Each point has the same weight,
+    /// however many blocks it has; where a gain is paired, so has each block.
     fn p(&self) -> Option<f64> {
         let mut differences = Vec::new();
         for point in &self.points {
@@ -224,7 +224,7 @@ impl<'a> Judged<'a> {
         Some(mean(&deltas)).filter(|delta| delta.is_finite())
     }
 
-    /// The claim's words, with the number of events where it is about those.
+    /// The claim's text, with the number of events where it is about events.
     fn text(&self) -> String {
         match self.claim.measure.share_of_events() {
             Some(_) => {
@@ -235,8 +235,8 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// What the estimate and the test say about `requirement`; `count` results are tested at the same time. A quick form's few
-    /// replicates do not make an estimate that is judged by itself.
+    /// The verdict of the estimate and the test on `requirement`; `count` results are tested at the same time. The few
+    /// replicates of a quick form do not give an estimate that can be judged alone.
     fn by_estimate(&self, requirement: Requirement, figures: &Figures, quick: bool, count: usize) -> Verdict {
         let is_worse = figures.measured < 0.0 && self.p().is_some_and(|p| p < CHANCE / count as f64);
         match (is_worse, verdict(requirement, [figures.measured; 2])) {
@@ -247,7 +247,7 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// Less precise than the claim asks for.
+    /// True when the interval is wider than the claim asks for.
     fn is_wide(&self, ci: [f64; 2]) -> bool {
         self.claim.precision.is_some_and(|limit| !is_precise(ci, limit))
     }

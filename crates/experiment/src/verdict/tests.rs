@@ -71,10 +71,10 @@ fn verdicts_follow_from_the_whole_interval() {
     }
 }
 
-/// A preload plan won 57.6 % [55.4, 60.0] of its bound in two boots an arm, and 79 % in others.
+/// A preload plan won 57.6 % [55.4, 60.0] of its bound with two boots for each arm, and 79 % with others.
 // Verifies PROVE-1.
 #[test]
-fn two_replicates_that_agree_refute_nothing_and_many_do() {
+fn two_agreeing_replicates_refute_nothing_but_many_do() {
     use Verdict::{Inconclusive, NotShown};
     let claim = "measure = \"level\"\nrequired = \"<= 100\"\nat = [100]";
     for (shifts, expected) in [
@@ -88,7 +88,7 @@ fn two_replicates_that_agree_refute_nothing_and_many_do() {
 }
 
 #[test]
-fn each_measure_computes_what_it_says() {
+fn each_measure_is_computed_as_documented() {
     let still = [0.0; 4];
     for (claim, expected) in [
         ("measure = \"gain\"", vec![("work 100 ms", 15.0), ("work 200 ms", 100.0 * 18.0 / 220.0)]),
@@ -132,28 +132,28 @@ fn judged_blocks(blocks: &[[f64; 3]], claim: &str) -> ClaimResult {
 fn paired_blocks_are_compared_one_by_one() {
     let blocks = [[100.0, 50.0, 40.0], [900.0, 300.0, 100.0], [10.0, 40.0, 5.0]];
     for (claim, expected) in [
-        // Of the ratios 1/2, 1/3 and 4 the middle one; and the third root of their product.
+        // The median of the ratios 1/2, 1/3 and 4; and the cube root of their product.
         ("measure = \"gain\"", 50.0),
         ("measure = \"gain\"\ncentre = \"mean\"", 100.0 * (1.0 - (2.0f64 / 3.0).cbrt())),
         ("measure = \"loss\"\ntoward = \"best\"", 35.0),
-        // Of the gaps 60, 800 and 5 these have closed 50, 600 and -30.
+        // Of the gaps 60, 800 and 5, these have closed 50, 600 and -30.
         ("measure = \"gap-closed\"\ntoward = \"best\"", 100.0 * 50.0 / 60.0),
     ] {
         let found = judged_blocks(&blocks, &format!("{claim}\npaired = true"));
         assert!((found.measured - expected).abs() < 1e-9, "{claim}: {}", found.measured);
     }
     let nothing = judged_blocks(&[[0.0, 0.0, 1.0], [2.0, 1.0, 1.0]], "measure = \"gain\"\npaired = true");
-    assert!(nothing.measured.is_nan() && nothing.verdict == Verdict::Inconclusive, "nothing has no ratio to nothing");
+    assert!(nothing.measured.is_nan() && nothing.verdict == Verdict::Inconclusive, "zero has no ratio to zero");
     let text = format!(
         "{HEAD}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"ours\"\nmeasure = \"level\"\npaired = true"
     );
     assert!(Experiment::parse("x", &text).unwrap_err().to_string().contains("paired is for gain"));
 }
 
-/// Seeds that make courses of their own differ more than what is compared in them.
+/// The seeds make courses differ more than the compared arms do.
 // Verifies PROVE-1.
 #[test]
-fn paired_blocks_are_judged_by_what_they_share() {
+fn paired_blocks_are_judged_within_each_block() {
     let courses = [1.0, 7.0, 2.0, 4.0, 1.5, 6.0, 3.0, 5.0];
     let scatter = [0.98, 1.02, 1.0, 1.03, 0.97, 1.01, 0.99, 1.0];
     let blocks: Vec<[f64; 3]> =
@@ -168,7 +168,7 @@ fn paired_blocks_are_judged_by_what_they_share() {
     assert_eq!(paired.p, Some(2.0 / 256.0), "in each block it takes less");
 }
 
-/// Of courses that differ tenfold, with ratios that scatter about 0.9: a 95 % interval may miss some 5 %.
+/// Courses that differ tenfold, with ratios that scatter about 0.9: a 95 % interval may miss about 5 %.
 // Verifies PROVE-1.
 #[test]
 fn paired_intervals_cover_the_truth() {
@@ -283,7 +283,7 @@ fn percentiles_are_of_all_single_events_together() {
     );
     let experiment = Experiment::parse("x", &text).unwrap();
     let mut lines = Vec::new();
-    // 0 to 100 in ten blocks of unlike size; one block has none.
+    // 0 to 100 in ten blocks of different sizes; one block has none.
     for block in 0..11 {
         let replicate = Replicate { id: 0, block, arm: 1, point: 0, settle_us: 0, seed: 0, warm_up: false };
         let mut measured = line(&[("launch_ms", 1.0)], None);
@@ -302,7 +302,7 @@ fn percentiles_are_of_all_single_events_together() {
 }
 
 #[test]
-fn what_blocks_share_does_not_widen_a_paired_interval() {
+fn shifts_of_whole_blocks_do_not_widen_a_paired_interval() {
     let shifts = [-30.0, 10.0, 25.0, -5.0, 0.0, 15.0, -20.0, 40.0];
     let found = judged([102.0, 202.0], &shifts, true, "measure = \"gap-closed\"\ntoward = \"best\"");
     assert!(found[0].ci.iter().all(|end| (end - 90.0).abs() < 1e-6), "{:?}", found[0].ci);

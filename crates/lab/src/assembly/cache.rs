@@ -1,8 +1,8 @@
-//! The folder on the host that keeps what is slow to get: unpacked packages, built modules and kernels.
+//! The folder on the host that keeps what is slow to obtain: unpacked packages, built modules and kernels.
 //!
-//! Nothing is made where it is read: an entry (a folder) is made as a draft under a lock of its own, a file as a draft that
-//! has a name of its own, and each is renamed when it is complete. So neither threads nor processes at the same time, nor one
-//! that is killed in between, leave half of anything, and none waits for an entry that it does not need.
+//! Nothing is written in place: an entry (a folder) is made as a draft under its own lock, a file as a draft with its own name,
+//! and each is renamed when it is complete. So concurrent threads and processes, or one that is killed, never leave an
+//! incomplete entry, and no process waits for an entry that it does not need.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -25,10 +25,10 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The user's cache; its folder is made.
+    /// The user's cache; its folder is created.
     ///
     /// # Errors
-    /// [`LabError::Cache`] when it cannot be made.
+    /// [`LabError::Cache`] when it cannot be created.
     pub fn open() -> Result<Self, LabError> {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
@@ -39,22 +39,22 @@ impl Cache {
         Self::at(&base.join("brisk"))
     }
 
-    /// The cache in `folder`, which is made.
+    /// The cache in `folder`, which is created.
     ///
     /// # Errors
-    /// [`LabError::Cache`] when it cannot be made.
+    /// [`LabError::Cache`] when it cannot be created.
     pub fn at(folder: &Path) -> Result<Self, LabError> {
         make(folder)?;
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Where the entry or file `name` is or will be.
+    /// The path of the entry or file `name`, whether it exists or not.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Writes the file `name` with `contents`, in place of what is there. Of several writers at the same time the last one's
-    /// file stays, and a reader sees one of them whole.
+    /// Writes the file `name` with `contents`, in place of an existing one. Of several concurrent writers the last one wins,
+    /// and a reader sees a complete file.
     ///
     /// # Errors
     /// [`LabError::Cache`] when it cannot be written.
@@ -62,7 +62,7 @@ impl Cache {
         let (path, drafts) = (self.path(name), self.path(DRAFTS));
         make(path.parent().unwrap_or(&self.folder))?;
         make(&drafts)?;
-        // As any program's files: the user's umask decides.
+        // The user's umask applies, as to any program's files.
         let mut builder = tempfile::Builder::new();
         let draft = builder.permissions(Permissions::from_mode(0o666)).tempfile_in(drafts);
         let mut draft = draft.map_err(fault("write", &path))?;
@@ -70,11 +70,11 @@ impl Cache {
         draft.persist(&path).map_err(|error| fault("write", &path)(error.error)).map(drop)
     }
 
-    /// The folder of the entry `name`. When there is none, `fill` gets an empty draft folder to fill, which then becomes
-    /// the entry; its second argument is the path that the entry will have.
+    /// The folder of the entry `name`. If it does not exist, `fill` gets an empty draft folder to fill, which then becomes the
+    /// entry; its second argument is the path that the entry will have.
     ///
     /// # Errors
-    /// Those of `fill`, and [`LabError::Cache`]; nothing is left of an entry that failed.
+    /// Errors of `fill`, and [`LabError::Cache`]; a failed entry leaves nothing behind.
     pub fn entry(
         &self,
         name: &str,
@@ -84,7 +84,7 @@ impl Cache {
     }
 
     /// As [`Self::entry`], in a draft folder whose path depends on `workplace` alone: entries of one workplace are made one
-    /// after the other, and what remembers where it was made finds itself there again.
+    /// after the other, and a tree that records its build path is always built at that path.
     ///
     /// # Errors
     /// As [`Self::entry`].
@@ -101,7 +101,7 @@ impl Cache {
         let lock = match Lock::attempt(&self.lock_path(workplace)?, FlockOperation::NonBlockingLockExclusive)? {
             Some(lock) => lock,
             None => {
-                note!("brisk: waiting for another job that makes {workplace}");
+                note!("brisk: waiting for another job that builds {workplace}");
                 self.lock_to_change(workplace)?
             }
         };
@@ -109,7 +109,7 @@ impl Cache {
             return Ok(path);
         }
         self.remove_abandoned();
-        // The lock's holder alone has this draft: one that is there already was left by a brisk that was killed.
+        // Only the lock's holder uses this draft: an existing one was left by a brisk that was killed.
         let draft = lock.path.with_extension("");
         remove(&draft)?;
         make(&draft)?;
@@ -126,7 +126,7 @@ impl Cache {
         }
     }
 
-    /// Waits until no job changes `name`; none does so until the lock is dropped.
+    /// Waits until no job changes `name`; none changes it until the lock is dropped.
     ///
     /// # Errors
     /// [`LabError::Cache`] when it cannot be locked.
@@ -134,7 +134,7 @@ impl Cache {
         Lock::wait_for(&self.lock_path(name)?, FlockOperation::LockShared)
     }
 
-    /// Waits until no job reads or changes `name`; none does so until the lock is dropped.
+    /// Waits until no job reads or changes `name`; none does until the lock is dropped.
     ///
     /// # Errors
     /// [`LabError::Cache`] when it cannot be locked.
@@ -150,7 +150,7 @@ impl Cache {
         Ok(drafts.join(plain + ".lock"))
     }
 
-    /// Removes the drafts of brisks that were killed: no process holds their locks. What cannot be removed stays.
+    /// Removes the drafts of killed brisk processes: no process holds their locks. A draft that cannot be removed stays.
     fn remove_abandoned(&self) {
         let files = fs::read_dir(self.path(DRAFTS)).into_iter().flatten().filter_map(Result::ok);
         for path in files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "lock")) {
@@ -161,7 +161,7 @@ impl Cache {
     }
 }
 
-/// A lock that ends with its holder, however that ends.
+/// A lock that the kernel releases when its holder exits, even if it is killed.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
@@ -177,7 +177,7 @@ impl Lock {
         }
     }
 
-    /// `None` when another has it, or when a signal came while this waited.
+    /// `None` when it is held elsewhere, or when a signal interrupted the wait.
     fn attempt(path: &Path, how: FlockOperation) -> Result<Option<Self>, LabError> {
         loop {
             let file = File::options().create(true).append(true).open(path).map_err(fault("open", path))?;
@@ -193,7 +193,7 @@ impl Lock {
         }
     }
 
-    /// A file that was removed between opening and locking locks nothing any more.
+    /// False when the file was removed between opening and locking: such a lock protects nothing.
     fn is_in_place(&self) -> bool {
         let [own, there] =
             [self.file.metadata(), fs::metadata(&self.path)].map(|file| file.ok().map(|file| (file.dev(), file.ino())));
@@ -221,7 +221,7 @@ fn remove(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Makes the cache's error from the system's.
+/// Makes the cache's error from a system error.
 pub(crate) fn fault(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LabError {
     let path = path.to_owned();
     move |source| LabError::Cache { operation, path, source }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_filled_once_by_however_many_at_a_time() {
+    fn concurrent_callers_fill_an_entry_once() {
         let folder = tempfile::tempdir().unwrap();
         let fills = AtomicU32::new(0);
         std::thread::scope(|scope| {
@@ -263,7 +263,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let drafts = folder.path().join(DRAFTS);
-        // Of two brisks that were killed: one made what is wanted now, one something else.
+        // Two killed brisk processes left these: one made the entry that is wanted now, one another entry.
         for left in ["e", "another"] {
             fs::create_dir_all(drafts.join(left).join("left/over")).unwrap();
             fs::write(drafts.join(format!("{left}.lock")), "").unwrap();
@@ -314,7 +314,7 @@ mod tests {
 
     // Verifies LAB-2.
     #[test]
-    fn a_file_is_published_whole_by_however_many_at_a_time() {
+    fn concurrent_writers_publish_whole_files() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let texts = ["a".repeat(50_000), "b".repeat(90_000)];
@@ -335,7 +335,7 @@ mod tests {
 
     // Verifies LAB-2.
     #[test]
-    fn readers_share_a_lock_and_who_changes_has_it_alone() {
+    fn readers_share_a_lock_and_a_writer_excludes_them() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let changes = AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! Unpacking a kernel image on the host: a guest under emulation takes seconds to unpack itself at every boot.
+//! Unpacks a kernel image on the host: under emulation a guest takes seconds to unpack it at every boot.
 //!
 //! An x86 kernel with a PVH entry (CONFIG_PVH) boots from the ELF file inside its bzImage. The code that runs is the
 //! same; other images are booted as they are.
@@ -17,7 +17,7 @@ use crate::error::LabError;
 /// # Errors
 /// [`LabError::Cache`] when a file cannot be read or written.
 pub fn bootable(cache: &Cache, kernel: &KernelFiles) -> Result<PathBuf, LabError> {
-    // One that was built here cannot be booted otherwise.
+    // A kernel that brisk built only boots from its bzImage.
     if kernel.tree.is_some() {
         return Ok(kernel.image.clone());
     }
@@ -62,7 +62,7 @@ struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Tells the compression by its first bytes; the kernel's build puts the size behind the packed data.
+    /// Detects the compression by its first bytes; the kernel's build puts the size behind the packed data.
     fn of(payload: &'a [u8]) -> Option<Self> {
         const PROGRAMS: &[(&[u8], &str)] = &[
             (b"\xfd7zXZ\0", "xz"),
@@ -76,7 +76,7 @@ impl<'a> Payload<'a> {
         Some(Self { program, packed, unpacked_size })
     }
 
-    /// True when the whole kernel is in `file`; false when the program is not there or fails.
+    /// True when the whole kernel is in `file`; false when the program is missing or fails.
     fn unpack_into(&self, file: &File) -> bool {
         let Ok(output) = file.try_clone() else { return false };
         let child =
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_image_is_too_strange(mut bytes in proptest::collection::vec(any::<u8>(), 0x208..2048)) {
+        fn arbitrary_images_do_not_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0x208..2048)) {
             bytes[0x202..0x208].copy_from_slice(b"HdrS\x0f\x02");
             payload(&bytes).and_then(Payload::of);
         }

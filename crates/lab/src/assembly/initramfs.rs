@@ -10,7 +10,7 @@ const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 const CHARACTER_DEVICE: u32 = 0o020_000;
 
-/// An archive in the making. Names are absolute in the guest; folders are made as they are needed.
+/// An archive being built. Names are absolute in the guest; folders are added as they are needed.
 #[derive(Debug, Default)]
 pub struct Initramfs {
     archive: Vec<u8>,
@@ -22,7 +22,7 @@ impl Initramfs {
     /// An archive with the console, which the kernel opens for the first process.
     ///
     /// # Errors
-    /// Those of writing to memory: none in practice.
+    /// Errors of writing to memory: none in practice.
     pub fn new() -> io::Result<Self> {
         let mut initramfs = Self::default();
         let console = initramfs.entry("/dev/console", CHARACTER_DEVICE | 0o600)?.rdev_major(5).rdev_minor(1);
@@ -30,7 +30,7 @@ impl Initramfs {
         Ok(initramfs)
     }
 
-    /// Adds a folder and those above it.
+    /// Adds a folder and its parents.
     ///
     /// # Errors
     /// When a name is too long for the format.
@@ -65,7 +65,7 @@ impl Initramfs {
     /// The finished archive.
     ///
     /// # Errors
-    /// Those of writing to memory: none in practice.
+    /// Errors of writing to memory: none in practice.
     pub fn finish(self) -> io::Result<Vec<u8>> {
         trailer(self.archive)
     }

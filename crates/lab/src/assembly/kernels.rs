@@ -1,4 +1,4 @@
-//! Kernels that brisk builds from a distribution's sources, with the checks that no distribution turns on.
+//! Kernels that brisk builds from a distribution's sources, with checks that no distribution enables.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -10,14 +10,14 @@ use super::cache::fault;
 use crate::error::LabError;
 use brisk_base::notes::note;
 
-/// What is built and booted. Not the ELF file: KASAN's code in the PVH entry runs before there is memory for it.
+/// The image that is built and booted. Not the ELF file: KASAN's code in the PVH entry runs before there is memory for it.
 const IMAGE: &str = "bzImage";
 
-/// Kernels are made in the cache's draft folder of this name: [`rebuild`] compiles what was changed and nothing else only
-/// where the tree was built before.
+/// Kernels are built in the cache's draft folder of this name: [`rebuild`] compiles only what was changed, which works only at
+/// the path where the tree was built before.
 pub const WORKPLACE: &str = "kernels";
 
-/// Which features a kernel is built with: what its text does not name is off.
+/// A kernel's configuration: options that its text does not name are off.
 #[derive(Debug, Clone, Copy)]
 pub struct Configuration {
     /// Its file's name without `.config`.
@@ -54,14 +54,14 @@ impl Configuration {
         })
     }
 
-    /// Names what is built with it: another text has another name.
+    /// Identifies what is built with it: another text has another key.
     pub fn key(&self) -> String {
         let mut hasher = DefaultHasher::new();
         self.text.hash(&mut hasher);
         format!("{}-{:016x}", self.name, hasher.finish())
     }
 
-    /// The lines of its text that the kernel's `config` lacks: what they need is off, or they are misspelt.
+    /// The lines of its text that the kernel's `config` lacks: a dependency is off, or the line is misspelt.
     fn without_effect(&self, config: &str) -> Vec<&'static str> {
         let wanted = self.text.lines().filter(|line| line.starts_with("CONFIG_"));
         wanted.filter(|line| config.lines().all(|set| set != *line)).collect()
@@ -72,10 +72,10 @@ fn unavailable(package: &str, reason: impl Into<String>) -> LabError {
     LabError::Package { package: package.into(), reason: reason.into() }
 }
 
-/// Makes of `draft`, which holds the unpacked `package` (`linux-source-6.1`), the tree of a kernel that was built.
+/// Builds a kernel in `draft`, which holds the unpacked `package` (`linux-source-6.1`).
 ///
 /// # Errors
-/// [`LabError`] when a tool is missing, the configuration asks for what this kernel has not, or the build fails.
+/// [`LabError`] when a tool is missing, the configuration has an option that this kernel lacks, or the build fails.
 pub fn build(draft: &Path, package: &str, configuration: Configuration) -> Result<(), LabError> {
     note!("brisk: building the kernel {} from {package}; this takes minutes", configuration.name);
     let packed = draft.join("usr");
@@ -86,17 +86,17 @@ pub fn build(draft: &Path, package: &str, configuration: Configuration) -> Resul
     make_image(draft, package)
 }
 
-/// Builds the kernel of the tree `built` again, changed by `change`, and leaves nothing in `draft` but [`image_in`] of it.
+/// Rebuilds the kernel of the tree `built` with `change` applied, and leaves only the image ([`image_in`]) in `draft`.
 ///
 /// # Errors
-/// Those of `change`, and [`LabError`] when the tree cannot be copied or the build fails.
+/// Errors of `change`, and [`LabError`] when the tree cannot be copied or the build fails.
 pub fn rebuild(
     draft: &Path,
     built: &Path,
     package: &str,
     change: impl FnOnce(&Path) -> Result<(), LabError>,
 ) -> Result<(), LabError> {
-    // With its times: make goes by them.
+    // `-a` keeps the modification times, which make compares.
     run(package, Command::new("cp").args(["-a", "--reflink=auto"]).arg(built.join(".")).arg(draft))?;
     change(draft)?;
     make_image(draft, package)?;
@@ -121,12 +121,12 @@ fn make_image(tree: &Path, package: &str) -> Result<(), LabError> {
     fs::copy(&made, &image).map_err(fault("copy", &made)).map(drop)
 }
 
-/// The kernel that was built in `tree`.
+/// The kernel image that was built in `tree`.
 pub fn image_in(tree: &Path) -> PathBuf {
     tree.join(IMAGE)
 }
 
-/// The release of the kernel in `tree`, as uname(2) tells it.
+/// The release of the kernel in `tree`, as uname(2) reports it.
 ///
 /// # Errors
 /// [`LabError::Cache`] when the tree was not built.
@@ -146,11 +146,11 @@ fn configure(tree: &Path, package: &str, configuration: Configuration) -> Result
         return Ok(());
     }
     let reason =
-        format!("its configuration {} asks for what it cannot have: {}", configuration.name, lacking.join(", "));
+        format!("its configuration {} has options that take no effect: {}", configuration.name, lacking.join(", "));
     Err(unavailable(package, reason))
 }
 
-/// A make or cargo around brisk must not steer the kernel's own build.
+/// A make or cargo that runs brisk must not affect the kernel's own build.
 fn make(tree: &Path) -> Command {
     let mut command = Command::new("make");
     for variable in ["MAKEFLAGS", "MFLAGS", "O", "M", "KBUILD_OUTPUT"] {

@@ -1,4 +1,4 @@
-//! Which shared libraries programs of unpacked packages need, and what loads them.
+//! The shared libraries that programs of unpacked packages need, and their loader.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,14 +14,14 @@ use crate::error::LabError;
 /// Where Debian keeps libraries, below an unpacked package.
 const FOLDERS: &[&str] = &["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib", "usr/lib"];
 
-/// The libraries that `programs` need, those that these need, and their loader: each with its place in the guest. They are
-/// looked for below `roots`, unpacked packages. What is no program needs nothing.
+/// The libraries that `programs` need, those that these need, and their loader, by their path in the guest. They are searched
+/// for below `roots`, which are unpacked packages. A file that is no program needs nothing.
 ///
 /// # Errors
-/// [`LabError`] when a file cannot be read or understood, or a library is nowhere.
+/// [`LabError`] when a file cannot be read or understood, or a library is missing.
 pub fn needed_by(programs: &[PathBuf], roots: &[&Path]) -> Result<BTreeMap<String, PathBuf>, LabError> {
     let mut found = BTreeMap::new();
-    // What a program has loaded from folders of its own, its libraries need not look for again.
+    // A program's own folders also apply to its libraries.
     let mut folders: Vec<String> = Vec::new();
     let mut unread = programs.to_vec();
     while let Some(program) = unread.pop() {
@@ -45,7 +45,7 @@ pub fn needed_by(programs: &[PathBuf], roots: &[&Path]) -> Result<BTreeMap<Strin
     Ok(found)
 }
 
-/// The library `name`: its place in the guest, and its file.
+/// The library `name`: its path in the guest, and its file.
 fn search(name: &str, folders: &[String], roots: &[&Path]) -> Option<(String, PathBuf)> {
     let own = folders.iter().map(|folder| folder.trim_start_matches('/'));
     let places: Vec<String> = own.chain(FOLDERS.iter().copied()).map(|folder| format!("{folder}/{name}")).collect();
@@ -53,14 +53,14 @@ fn search(name: &str, folders: &[String], roots: &[&Path]) -> Option<(String, Pa
     candidates.into_iter().find(|(_, file)| file.is_file()).map(|(place, file)| (format!("/{place}"), file))
 }
 
-/// What an ELF file says of others.
+/// What an ELF file needs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Needs {
     /// PT_INTERP.
     loader: Option<String>,
     /// DT_NEEDED.
     libraries: Vec<String>,
-    /// DT_RUNPATH: where it looks first.
+    /// DT_RUNPATH and DT_RPATH: the folders that are searched first.
     folders: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_program_is_too_strange(bytes in any::<Vec<u8>>()) {
+        fn arbitrary_programs_do_not_panic(bytes in any::<Vec<u8>>()) {
             let _ = Needs::of(&[b"\x7fELF\x02\x01\x01".as_slice(), &bytes].concat());
         }
     }

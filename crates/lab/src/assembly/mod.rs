@@ -1,4 +1,4 @@
-//! What a guest is put together from: packages, kernels, modules, programs and their libraries, kept in a cache.
+//! The parts of a guest: packages, kernels, modules, programs and their libraries, kept in a cache.
 
 pub(super) mod apt;
 pub(super) mod cache;

@@ -1,5 +1,5 @@
-//! Kernel modules for the guest: the kernel package's own with what they depend on, and brisk's, built for its headers.
-//! A kernel that is built here gets its drivers from here, too.
+//! Kernel modules for the guest: the kernel package's own with their dependencies, and brisk's, built for its headers. A kernel
+//! that brisk builds gets its drivers from here, too.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -83,7 +83,7 @@ fn unavailable(module: &str, reason: impl Into<String>) -> LabError {
     LabError::Module { module: module.into(), reason: reason.into() }
 }
 
-/// The kernel with the scenario's drivers in place of its own, when it was built here.
+/// The kernel with the scenario's drivers in place of its own, if brisk built the kernel.
 ///
 /// # Errors
 /// [`LabError`] when a driver is unknown, does not fit, or cannot be built.
@@ -123,7 +123,7 @@ fn sources_of(source: &str) -> Result<Vec<&'static Source>, LabError> {
     Err(unavailable(source, format!("brisk has no such source; it has {}", known.join(", "))))
 }
 
-/// A module is called what its Makefile calls it, and the kernel loads no two of one name.
+/// A module has the name that its Makefile gives it, and the kernel loads no two modules of one name.
 fn rename(module: &Module, folder: &Path) -> Result<(), LabError> {
     let Some(renamed) = &module.renames else { return Ok(()) };
     let path = folder.join("Makefile");
@@ -159,14 +159,13 @@ fn build(
     })
 }
 
-/// Puts the files of `kernel/<source>` into `tree`, with the driver that they are a part of, and returns the folder to
-/// build.
+/// Puts the files of `kernel/<source>` into `tree`, with the driver that they extend, and returns the folder to build.
 fn place(source: &str, driver: Option<&Driver>, tree: &Path) -> Result<PathBuf, LabError> {
     let folder = match driver {
         Some(driver) => driver.patch(source, tree)?,
         None => tree.to_owned(),
     };
-    // A patched driver finds our files in a folder of their own.
+    // A patched driver expects brisk's files in a subfolder.
     let place = if driver.is_some() { folder.join(plain(source)) } else { folder.clone() };
     fs::create_dir_all(&place).map_err(fault("make", &place))?;
     for (_, file, contents) in sources_of(source)?.into_iter().filter(|(_, file, _)| !file.contains('/')) {
@@ -176,7 +175,7 @@ fn place(source: &str, driver: Option<&Driver>, tree: &Path) -> Result<PathBuf, 
     Ok(folder)
 }
 
-/// A driver of the kernel's own that a folder below `kernel/` has patches for, one a series.
+/// A driver of the kernel for which a folder below `kernel/` has patches, by kernel series.
 struct Driver {
     /// The kernel's sources.
     tree: PathBuf,
@@ -187,7 +186,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// `None` when `source` is a module of its own.
+    /// `None` when `source` is a separate module.
     fn of(source: &str, packages: &Packages<'_>, scenario: &Scenario) -> Result<Option<Self>, LabError> {
         let known: Vec<_> = SOURCES
             .iter()
@@ -224,7 +223,7 @@ impl Driver {
         let path = draft.join("driver.patch");
         for patch in &self.patches {
             fs::write(&path, patch).map_err(fault("write", &path))?;
-            // Without fuzz: where the context has changed, a person must look.
+            // Without fuzz: if the context has changed, a developer must check the patch.
             let output = Command::new("patch")
                 .args(["--strip=1", "--fuzz=0", "--batch", "--silent", "--directory"])
                 .arg(draft)
@@ -256,7 +255,7 @@ fn patched_folder(patch: &[u8]) -> Option<PathBuf> {
     Path::new(file).parent().map(Path::to_owned)
 }
 
-/// Moves the modules from `folder` to `draft`, where they are kept.
+/// Moves the modules from `folder` to `draft`, which is kept.
 fn lift_objects(folder: &Path, draft: &Path) -> Result<(), LabError> {
     for file in fs::read_dir(folder).map_err(fault("list", folder))?.filter_map(Result::ok) {
         let path = file.path();
@@ -270,9 +269,9 @@ fn lift_objects(folder: &Path, draft: &Path) -> Result<(), LabError> {
 fn make(source: &str, headers: &Path, folder: &Path, architecture: &Architecture) -> Result<(), LabError> {
     let mut command = Command::new("make");
     command.arg("-C").arg(headers).arg(format!("M={}", folder.display())).arg("modules");
-    // Type information needs pahole and, for a guest that runs no BPF on these modules, has no reader.
+    // BTF needs pahole, and a guest that runs no BPF on these modules does not read it.
     command.arg("CONFIG_DEBUG_INFO_BTF_MODULES=");
-    // A make or cargo around brisk must not steer the kernel's own build.
+    // A make or cargo that runs brisk must not affect the kernel's own build.
     for variable in ["MAKEFLAGS", "MFLAGS", "O", "M", "KBUILD_OUTPUT"] {
         command.env_remove(variable);
     }
@@ -295,7 +294,7 @@ fn make(source: &str, headers: &Path, folder: &Path, architecture: &Architecture
     Err(unavailable(source, format!("make failed (it needs gcc, make and libelf1):\n  {tail}")))
 }
 
-/// Leaves nothing but modules in `folder`, without debugging information: it would fill the guest's memory.
+/// Keeps only modules in `folder`, without debugging information, which would fill the guest's memory.
 fn keep_objects(folder: &Path, source: &str, architecture: &Architecture) -> Result<(), LabError> {
     for file in fs::read_dir(folder).map_err(fault("list", folder))?.filter_map(Result::ok) {
         let path = file.path();
@@ -331,7 +330,7 @@ fn read_object(path: &Path, module: &str) -> Result<Vec<u8>, LabError> {
 /// The modules of a kernel package: depmod's `modules.dep` and kbuild's `modules.builtin`.
 #[derive(Debug, Default)]
 struct Index {
-    /// Name -> file and what it depends on, in modules.dep's order.
+    /// Name -> file and its dependencies, in modules.dep's order.
     files: HashMap<String, Vec<String>>,
     builtin: Vec<String>,
 }
@@ -358,7 +357,7 @@ impl Index {
         }
     }
 
-    /// The files to load for the module `name`, it last; none when it is built in.
+    /// The files to load for the module `name`, its own last; none when it is built in.
     fn in_loading_order(&self, name: &str) -> Result<Vec<&str>, LabError> {
         let name = plain(name);
         match self.files.get(&name) {

@@ -1,4 +1,4 @@
-//! The brisk binary that becomes the guest's first process: it must not need a dynamic loader, nor another processor.
+//! The brisk binary that becomes the guest's first process: it must be static, and for the guest's architecture.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::architecture::Architecture;
 use crate::error::LabError;
 
-/// Names the static binary where the running one is not static.
+/// The variable with the path of a static binary, for use where the running one is not static.
 pub const BINARY_VARIABLE: &str = "BRISK_BINARY";
 
 /// Reads `explicit`, or else `$BRISK_BINARY`, or else the running program, and checks that a guest of this
@@ -43,7 +43,7 @@ struct Needs {
 }
 
 impl Needs {
-    /// Reads the header and the program headers of elf(5); `None` when it is no ELF64 of little-endian order.
+    /// Reads the header and the program headers of elf(5); `None` when it is no little-endian ELF64.
     fn of(elf: &[u8]) -> Option<Self> {
         const PT_INTERP: u32 = 3;
         if elf.get(..6)? != b"\x7fELF\x02\x01" {
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_program_is_too_strange(bytes in any::<Vec<u8>>()) {
+        fn arbitrary_programs_do_not_panic(bytes in any::<Vec<u8>>()) {
             Needs::of(&[b"\x7fELF\x02\x01".as_slice(), &bytes].concat());
         }
     }

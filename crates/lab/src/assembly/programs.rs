@@ -1,5 +1,4 @@
-//! Programs of others that guests run, got from their own registry or from the kernel's sources and built without a
-//! dynamic loader.
+//! Third-party programs for guests, from their own registry or from the kernel's sources, built without a dynamic loader.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,9 +16,9 @@ struct Program {
     version: &'static str,
 }
 
-/// Those that are known.
+/// The known programs.
 const PROGRAMS: &[Program] = &[
-    // The context manager of rsbinder, a binder library for Linux: what hosts of Android containers run.
+    // The context manager of rsbinder, a binder library for Linux, as hosts of Android containers run it.
     Program { name: "rsb_hub", package: "rsbinder-tools", version: "0.12.0" },
 ];
 
@@ -31,7 +30,7 @@ pub fn build(cache: &Cache, name: &str, scenario: &Scenario) -> Result<PathBuf, 
     let fault = |reason: String| LabError::Package { package: name.into(), reason };
     let program = PROGRAMS.iter().find(|program| program.name == name).ok_or_else(|| {
         let known = PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>().join(", ");
-        fault(format!("guests can be given {known}"))
+        fault(format!("known programs are {known}"))
     })?;
     if Architecture::of_host() != Some(scenario.architecture()) {
         return Err(fault("it is built for this host's processor alone".into()));
@@ -60,14 +59,14 @@ pub fn build(cache: &Cache, name: &str, scenario: &Scenario) -> Result<PathBuf, 
     Ok(folder.join("bin").join(name))
 }
 
-/// The kernel's tests give up after thirty seconds, which an emulated machine with checks may take.
+/// The kernel's tests time out after thirty seconds, which is too short for an emulated machine with checks.
 const PATIENCE: &str = "\
 unsigned int __real_alarm(unsigned int seconds);
 unsigned int __wrap_alarm(unsigned int seconds) { return __real_alarm(20 * seconds); }
 ";
 
-/// Builds a test of the kernel's own: `name` (`filesystems/binderfs/binderfs_test`) below `tools/testing/selftests` of
-/// `tree`; `revision` names the tree.
+/// Builds a test of the kernel's own: `name` (`filesystems/binderfs/binderfs_test`) below `tools/testing/selftests` of `tree`;
+/// `revision` identifies the tree.
 ///
 /// # Errors
 /// [`LabError::Package`] when there is none or it cannot be built.

@@ -1,7 +1,7 @@
-//! A context manager that does as Android 5's `servicemanager` did: one thread, a linear list, the newest service first.
+//! A context manager that works like Android 5's `servicemanager`: one thread, a linear list, the newest service first.
 //!
-//! It speaks every release's wire format, so that the same search is behind each of them. It lets all users register
-//! and look up; isolated users see only what is open to them.
+//! It supports every release's wire format, with the same search behind each of them. All users may register and look up;
+//! isolated users find only services that allow them.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ impl Registry {
         None
     }
 
-    /// Removes every service that is `handle`.
+    /// Removes every service that has `handle`.
     pub fn remove(&mut self, handle: u32) {
         self.newest_last.retain(|service| service.handle != handle);
     }
@@ -68,15 +68,15 @@ impl Registry {
 pub struct ContextManager {
     format: &'static WireFormat,
     registry: Registry,
-    /// The driver keeps answers, and must hear of changes.
+    /// The driver caches answers, and must be notified of changes.
     cooperates: bool,
-    /// Of changes that the driver must hear of before the next answer goes out: their keys.
+    /// The cache keys of changes that the driver must be notified of before the next answer is sent.
     to_flush: Vec<Vec<u8>>,
 }
 
 impl ContextManager {
-    /// Serves the context of the device at `path` for ever, in `format`; with `cooperate`, answers are marked so that the
-    /// driver may keep them for all users.
+    /// Serves the context of the device at `path` forever, in `format`; with `cooperate`, answers are marked so that the driver
+    /// may cache them for all users.
     ///
     /// # Errors
     /// [`CallError::Device`]: EBUSY when the context has a manager, EINVAL with `cooperate` on a driver without a cache.
@@ -108,7 +108,7 @@ impl ContextManager {
                 if self.cooperates {
                     self.to_flush.push(self.format.cache_key(&String::from_utf16_lossy(&name)));
                 }
-                // A handle is one object for this process, so that a name may be given the object it has.
+                // The new handle is acquired first, because a name may be registered again with the same one.
                 let replaced = self.registry.add(name, handle, allow_isolated);
                 commands.acquire(handle);
                 commands.request_death_notification(handle, u64::from(handle));
@@ -145,7 +145,7 @@ impl Server for ContextManager {
 
     fn before_answer(&mut self, connection: &Connection) {
         for key in self.to_flush.drain(..) {
-            // A driver that lost its cache has nothing to forget.
+            // A driver that lost its cache has nothing to invalidate.
             let _ = connection.flush_cache(&key);
         }
     }
@@ -193,7 +193,7 @@ mod tests {
                     let call = Transaction { code, ..Transaction::default() };
                     manager.serve(&call, data, commands)
                 };
-                // As the driver hands it on: an own object of the sender becomes a handle of the receiver.
+                // As the driver delivers it: an object of the sender becomes a handle of the receiver.
                 let mut add = format.add_request("activity", 9);
                 let at = add.offsets[0] as usize;
                 add.data[at..at + 4].copy_from_slice(&abi::TYPE_HANDLE.to_ne_bytes());

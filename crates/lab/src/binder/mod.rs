@@ -1,5 +1,4 @@
-//! The lab's own users of binder: a context manager as Android 5's was, a process that registers services, and
-//! random programs.
+//! The lab's own users of binder: a context manager like Android 5's, a process that registers services, and random programs.
 
 mod context_manager;
 pub mod programs;

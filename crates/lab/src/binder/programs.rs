@@ -1,9 +1,9 @@
-//! Random programs for the binder driver, to be run by two drivers: everything that a program can see must be the same.
+//! Random programs that run on two binder drivers: everything that a program can observe must be the same.
 //!
-//! A program's actors register services, look them up well and badly, call them, hear of their deaths, close and come
-//! again, as several users in two contexts; now and then a context manager is replaced. Lookups come in bursts of a
-//! user's actors, so that a cache has something to answer. After each step every actor reads what has arrived. What they
-//! see is the transcript: returns, data with handles, senders, references.
+//! A program's actors register services, send correct and malformed lookups, call services, receive death notifications, close
+//! and reopen the device, as several users in two contexts; now and then a context manager is replaced. Lookups come in bursts
+//! of a user's actors, so that a cache has hits. After each step every actor reads what has arrived. The transcript is what
+//! they observe: returns, data with handles, senders, references.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,17 +27,17 @@ const USERS: [u32; 3] = [0, 10_001, 99_001];
 /// Distance between the two actors of a user in a context.
 const TWIN: usize = DEVICES.len() * USERS.len();
 const ACTORS: usize = TWIN * 2;
-/// Lookups of a burst at most.
+/// The most lookups in a burst.
 const BURST: usize = 16;
-/// Few enough that programs meet each other's services.
+/// Few enough that actors find each other's services.
 const NAMES: usize = 6;
 const MAP_BYTES: usize = 64 * 1024;
 /// The function of a service that actors call.
 const CALL: u32 = 7;
-/// By then whatever a step has caused is over: nothing else runs.
+/// After this time all effects of a step are over, because nothing else runs.
 const QUIET: Duration = Duration::from_millis(3);
 
-/// Starts the managers again: the number says which, all of them when there is none.
+/// Restarts the manager with this number, or all of them without one.
 pub type Restart<'a> = dyn FnMut(Option<usize>) -> anyhow::Result<()> + 'a;
 
 /// The contexts' devices.
@@ -45,19 +45,19 @@ pub fn devices() -> impl Iterator<Item = &'static Path> {
     DEVICES.iter().map(Path::new)
 }
 
-/// What a program has done and seen.
+/// The result of a program.
 #[derive(Debug)]
 pub struct ProgramOutcome {
-    /// A line or more a step.
+    /// A line or more per step.
     pub transcript: String,
-    /// Lookups as the format has them.
+    /// Lookups in the right format.
     pub lookups: u64,
 }
 
 /// Runs the program of `seed`.
 ///
 /// # Errors
-/// When a device cannot be opened or a manager not be started; what the driver refuses is part of the transcript.
+/// When a device cannot be opened or a manager cannot be started; the driver's refusals are part of the transcript.
 pub fn run(
     seed: u64,
     steps: usize,
@@ -76,7 +76,7 @@ pub fn run(
     Ok(ProgramOutcome { transcript: program.transcript, lookups: program.lookups })
 }
 
-/// A number that differs when transcripts do.
+/// A hash of a transcript.
 pub fn digest(transcript: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     transcript.hash(&mut hasher);
@@ -91,13 +91,13 @@ struct Program {
     lookups: u64,
 }
 
-/// A process to the driver.
+/// To the driver, an actor is a process.
 struct Actor {
     number: usize,
     path: PathBuf,
     uid: u32,
     connection: Connection,
-    /// Handles that it holds a strong reference of.
+    /// Handles on which it holds a strong reference.
     handles: Vec<u32>,
 }
 
@@ -135,7 +135,7 @@ impl Program {
                 format!("list: {}", self.actors[number].ask(self.format.list, &request, self.format)?)
             }
             94..99 => {
-                // The old one first, so that its services are dead when the new one begins.
+                // The old connection is closed first, so that its services are dead when the new one opens.
                 let path = self.actors[number].path.clone();
                 self.actors[number].connection = Connection::open(&path, MAP_BYTES)?;
                 sleep(QUIET * 4);
@@ -183,7 +183,7 @@ impl Program {
         Ok(said)
     }
 
-    /// A request that is not what the format says.
+    /// A request that violates the format.
     fn bad_request(&mut self, name: &str) -> (u32, Parcel) {
         let mut request = self.format.lookup_request(name);
         let mut code = self.format.check_code();
@@ -216,7 +216,7 @@ impl Program {
         Ok(format!("{what} {handle}: {outcome}"))
     }
 
-    /// What has arrived at every actor.
+    /// Reads what has arrived at every actor.
     fn read_all(&mut self) -> anyhow::Result<()> {
         for actor in &mut self.actors {
             let seen = actor.as_user(Actor::read)??;
@@ -245,7 +245,7 @@ impl Actor {
         as_user(self.uid, || act(self))
     }
 
-    /// Asks the context manager and says all that came back.
+    /// Sends a request to the context manager and describes all that it returns.
     fn ask(&mut self, code: u32, request: &Parcel, format: &WireFormat) -> anyhow::Result<String> {
         self.as_user(|actor| {
             let mut commands = Commands::default();
@@ -279,7 +279,7 @@ impl Actor {
         })?
     }
 
-    /// Describes an answer, keeps a reference of what it found, and lets the buffer go.
+    /// Describes an answer, takes a reference on the service that it has, and frees the buffer.
     fn reply(&mut self, reply: &Transaction, format: &WireFormat) -> anyhow::Result<String> {
         let (mut data, mut offsets) = (Vec::new(), Vec::new());
         self.connection.copy(reply.data, &mut data)?;
@@ -291,7 +291,7 @@ impl Actor {
         }
         commands.free_buffer(reply.data.address);
         let after = self.connection.write_read(commands.as_bytes(), &mut []).err();
-        // The emptied part of a union is the kernel's to fill or not.
+        // The kernel may or may not fill the unused part of a union.
         let Transaction { code, flags, sender_pid, sender_euid, target, cookie, .. } = reply;
         Ok(format!(
             " reply code={code} flags={flags:#x} pid={sender_pid} euid={sender_euid} target={target} cookie={cookie} \
@@ -313,7 +313,7 @@ impl Actor {
         Ok(seen)
     }
 
-    /// Describes a return and answers it as the driver wants.
+    /// Describes a return and answers it as the driver requires.
     fn take(&mut self, item: Return) -> anyhow::Result<String> {
         let mut commands = Commands::default();
         let said = match item {

@@ -1,4 +1,4 @@
-//! Services to look up: objects that exist, and that say nothing but their name.
+//! Services to look up: objects that only answer what every object answers.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use brisk_sys::binder::{
 
 const MAP_BYTES: usize = 128 * 1024;
 
-/// Registers `names` in the context of the device at `path`, calls `ready`, and serves for ever.
+/// Registers `names` in the context of the device at `path`, calls `ready`, and serves forever.
 ///
 /// # Errors
 /// [`CallError`] when there is no context manager, or it refuses.
@@ -35,7 +35,7 @@ pub fn register_and_serve(
     endpoint.serve(&mut objects)
 }
 
-/// What is behind every one of the names.
+/// The object behind every name.
 struct Objects;
 
 impl Server for Objects {

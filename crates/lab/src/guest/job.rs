@@ -1,4 +1,4 @@
-//! What the host asks of the guest's first process: a file of the initramfs.
+//! The host's request to the guest's first process: a file of the initramfs.
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub const JOB_FILE: &str = "/job/job.json";
 pub struct GuestJob {
     /// What to run.
     pub command: Vec<String>,
-    /// True for a person at the console: the command gets it as its terminal instead of the results port.
+    /// True for an interactive job: the command gets the console as its terminal instead of the results port.
     pub interactive: bool,
     /// The console's name below /dev.
     pub console: String,
@@ -24,13 +24,13 @@ pub struct GuestJob {
     pub cgroup: CgroupVersion,
     /// Modules in the order of loading.
     pub modules: Vec<GuestModule>,
-    /// Whether BusyBox is there, to be installed under its applets' names.
+    /// Whether BusyBox is present, to be installed under its applets' names.
     pub busybox: bool,
     /// The folders that are on the disk.
     pub kept: Vec<String>,
-    /// What becomes the first process; brisk stays it when absent.
+    /// systemd as the first process; brisk remains the first process when absent.
     pub systemd: Option<GuestSystemd>,
-    /// Whether to check time against frequency first.
+    /// Whether to run the self-check, which compares time with frequency, first.
     pub self_check: bool,
 }
 
@@ -48,7 +48,7 @@ impl GuestJob {
     /// Reads [`JOB_FILE`].
     ///
     /// # Errors
-    /// When there is none or it is not a job: the guest was not made by this brisk.
+    /// When it is missing or is not a job: the guest was not built by this brisk.
     pub fn read() -> anyhow::Result<Self> {
         let text = std::fs::read(JOB_FILE).with_context(|| format!("cannot read {JOB_FILE}"))?;
         serde_json::from_slice(&text).with_context(|| format!("{JOB_FILE} is not a job"))

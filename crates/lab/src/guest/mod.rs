@@ -1,5 +1,5 @@
-//! Inside the guest: the first process. It mounts, loads modules, checks the device, runs the command, powers off. Where a
-//! scenario asks for systemd, that becomes the first process before the device is checked, and brisk goes on as a service.
+//! The guest's first process. It mounts, loads modules, checks the device, runs the command, powers off. If a scenario asks for
+//! systemd, that becomes the first process before the device is checked, and brisk continues as a service.
 
 mod job;
 mod mounts;
@@ -27,17 +27,17 @@ pub fn is_first_process() -> bool {
     std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name.as_bytes() == b"/init")
 }
 
-/// The life of a guest; the host hears of success and failure on the results port.
+/// Runs the guest; the host receives success or failure on the results port.
 pub fn main() -> ! {
     end(live)
 }
 
-/// The rest of that life, when systemd has become the first process.
+/// Continues as a service when systemd has become the first process.
 pub fn main_of_service() -> ! {
     end(serve)
 }
 
-/// Lives, tells the host how that ended, and powers off.
+/// Runs `live`, reports the result to the host, and powers off.
 fn end(live: impl FnOnce(&mut Option<File>) -> anyhow::Result<u8>) -> ! {
     let mut results = None;
     let record = match live(&mut results) {
@@ -48,7 +48,7 @@ fn end(live: impl FnOnce(&mut Option<File>) -> anyhow::Result<u8>) -> ! {
         eprintln!("brisk: the guest failed: {reason}");
     }
     if let Some(results) = &mut results {
-        // A failure of the port cannot be told: the host sees a guest that ended without its last line.
+        // A failure of the port cannot be reported: the host sees a guest that ended without its last line.
         let _ = results.write_all(record.to_line().as_bytes()).and_then(|()| Ok(tcdrain(&*results)?));
     }
     let _ = reboot(RebootCommand::PowerOff);
@@ -61,7 +61,7 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
     mounts::basic()?;
     let job = GuestJob::read()?;
     let port = results.insert(open_results(&job.results)?);
-    port.write_all(GuestRecord::Begun.to_line().as_bytes()).context("cannot say that the guest has begun")?;
+    port.write_all(GuestRecord::Begun.to_line().as_bytes()).context("cannot report that the guest runs")?;
     if job.systemd.is_none() {
         mounts::cgroup(job.cgroup)?;
     }
@@ -77,7 +77,7 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
     }
 }
 
-/// What a service of systemd does.
+/// Runs the job as a service of systemd.
 fn serve(results: &mut Option<File>) -> anyhow::Result<u8> {
     let job = GuestJob::read()?;
     let port = results.insert(open_results(&job.results)?);
@@ -100,7 +100,7 @@ fn work(job: &GuestJob, port: &mut File) -> anyhow::Result<u8> {
     run::command(job, port)
 }
 
-/// A device that is right may be disturbed once; one that is wrong is wrong every time.
+/// A correct device may be disturbed once; a wrong one fails every time.
 fn check(root: &Root) -> anyhow::Result<SelfCheck> {
     const TRIALS: u32 = 3;
     let mut check = SelfCheck::measure(root).context("the self-check")?;

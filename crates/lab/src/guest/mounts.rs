@@ -1,4 +1,4 @@
-//! The file systems that a device has.
+//! The guest's file systems.
 
 use std::fs;
 use std::io;
@@ -34,7 +34,7 @@ pub fn basic() -> anyhow::Result<()> {
     for (kind, target) in [("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")] {
         mount_at(kind, target, "")?;
     }
-    // A kernel without them is still a device.
+    // These are optional.
     for (kind, target) in [("debugfs", "/sys/kernel/debug"), ("tracefs", "/sys/kernel/tracing")] {
         let _ = mount(kind, target, kind, MountFlags::empty(), None);
     }
@@ -73,8 +73,7 @@ pub fn cgroup(version: CgroupVersion) -> anyhow::Result<()> {
     }
 }
 
-/// Makes the binder devices appear both where a driver without binderfs has them and where one with it does, for programs
-/// that look in one place only.
+/// Links the binder devices, so that they are both in /dev and in binderfs for programs that use one of the two only.
 ///
 /// # Errors
 /// When binderfs cannot be mounted or a link cannot be made.
@@ -84,7 +83,7 @@ pub fn binderfs(root: &Root) -> anyhow::Result<()> {
     fs::create_dir_all(FOLDER).with_context(|| format!("cannot make {FOLDER}"))?;
     let is_mounted = match mount("binder", FOLDER, "binder", MountFlags::empty(), None) {
         Ok(()) => true,
-        // The kernel has none.
+        // The kernel has no binderfs.
         Err(Errno::NODEV) => false,
         Err(error) => return Err(error).with_context(|| format!("cannot mount binderfs at {FOLDER}")),
     };
@@ -96,7 +95,7 @@ pub fn binderfs(root: &Root) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Mounts the disk, and over each of `folders` what the disk has of it; at first that is what the initramfs has there.
+/// Mounts the disk, and over each of `folders` its copy there, which is made from the initramfs at the first boot.
 ///
 /// # Errors
 /// When there is no disk, or something cannot be copied or mounted.
@@ -106,7 +105,7 @@ pub fn kept(folders: &[String]) -> anyhow::Result<()> {
     if folders.is_empty() {
         return Ok(());
     }
-    // Its driver looks for it while others go on.
+    // The disk's driver probes it asynchronously.
     for _ in 0..1000 {
         if Path::new(DISK).exists() {
             break;

@@ -55,7 +55,7 @@ pub fn load_modules(modules: &[GuestModule]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the job's command with its stdout on `results`, reaps whatever ends before it, and returns its exit status,
+/// Runs the job's command with its stdout on `results`, reaps processes that end before it, and returns its exit status,
 /// or 128 + the number of the signal that ended it.
 ///
 /// # Errors

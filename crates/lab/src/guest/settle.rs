@@ -1,5 +1,5 @@
-//! Waiting for a device that has just started to come to rest: a kernel goes on testing and probing after its first
-//! process runs, and work that is timed then takes longer than the same work a moment later.
+//! Waits until a device that has just started is idle: a kernel continues to test and probe after its first process runs, and
+//! timed work then takes longer than the same work later.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use anyhow::Context;
 use brisk_sys::Root;
 use brisk_sys::cpu::load::CpuTime;
 
-/// The CPUs are looked at once in such a window.
+/// The sampling period of the CPUs.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// At rest, less than this share of a window is busy.
+/// A window with a lower busy share is idle.
 const REST_PERMILLE: u16 = 30;
 
-/// At rest, so many windows follow each other.
+/// The device is idle after this many idle windows in a row.
 const REST_WINDOWS: u32 = 2;
 
-/// A device that is not at rest after so many windows never will be: the command runs all the same.
+/// After this many windows the command runs even if the device is not idle.
 const PATIENCE_WINDOWS: u32 = 100;
 
-/// Returns when the device is at rest, or after ten seconds.
+/// Returns when the device is idle, or after ten seconds.
 ///
 /// # Errors
 /// When /proc/stat cannot be read.
 pub fn settle(root: &Root) -> anyhow::Result<()> {
-    let read = || CpuTime::read(root).context("cannot tell whether the guest is at rest");
+    let read = || CpuTime::read(root).context("cannot tell whether the guest is idle");
     let (mut before, mut at_rest) = (read()?, 0);
     for _ in 0..PATIENCE_WINDOWS {
         sleep(WINDOW);
@@ -38,6 +38,6 @@ pub fn settle(root: &Root) -> anyhow::Result<()> {
         }
         before = now;
     }
-    eprintln!("brisk: the guest is not at rest yet; going on");
+    eprintln!("brisk: the guest is not idle yet; continuing");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! systemd as the first process: handing over to it, and what must run beside the command that it runs as a service.
+//! systemd as the first process: executes it in place of brisk, and checks the services that must run beside the command.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -7,10 +7,10 @@ use std::process::Command;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-/// Where services of the system have their groups.
+/// The cgroups of system services.
 const GROUPS: &str = "/sys/fs/cgroup/system.slice";
 
-/// How systemd is started, and what it must have started before the command runs.
+/// systemd's program, and the services that it must have started before the command runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestSystemd {
     /// Its path in the guest.
@@ -20,7 +20,7 @@ pub struct GuestSystemd {
 }
 
 impl GuestSystemd {
-    /// Becomes systemd.
+    /// Executes systemd in place of this process.
     ///
     /// # Errors
     /// When it cannot be executed; else this does not return.
@@ -29,11 +29,10 @@ impl GuestSystemd {
         Err(error).with_context(|| format!("cannot run {}", self.program))
     }
 
-    /// Checks that the services run: a unit that has failed does not end the others, and what is measured without it would be
-    /// something else.
+    /// Checks that the services run: a failed unit does not end the others, and a measurement without it would not be valid.
     ///
     /// # Errors
-    /// When one does not.
+    /// When one does not run.
     pub fn check(&self) -> anyhow::Result<()> {
         for service in &self.services {
             let processes = fs::read_to_string(format!("{GROUPS}/{service}/cgroup.procs")).unwrap_or_default();

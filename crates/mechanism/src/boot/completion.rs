@@ -1,4 +1,4 @@
-//! What says that a boot has completed. Whatever comes first counts.
+//! Signs that a boot has completed. The first one decides.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use std::str::FromStr;
 pub enum Sign {
     /// An Android system property has a value.
     Property { name: String, value: String },
-    /// A file is there.
+    /// A file exists.
     File(PathBuf),
-    /// A process with this name is there.
+    /// A process with this name exists.
     Process(String),
     /// systemd has no start jobs left.
     Systemd,
 }
 
 impl Sign {
-    /// Android's own.
+    /// Android's own sign.
     pub fn android() -> Self {
         Self::Property { name: "sys.boot_completed".to_owned(), value: "1".to_owned() }
     }
@@ -58,7 +58,7 @@ impl FromStr for Sign {
 
 /// True when a process called `name` (its program, or its comm) is the one that `wanted` names.
 pub fn is_named(name: &str, wanted: &str) -> bool {
-    // A name without a slash is that of a program in whatever folder; the kernel cuts a comm to 15 bytes.
+    // A name without a slash is that of a program in any folder; the kernel cuts a comm to 15 bytes.
     let base = name.rsplit('/').next().unwrap_or(name);
     name == wanted || !wanted.contains('/') && (base == wanted || base.len() == 15 && wanted.starts_with(base))
 }
@@ -66,11 +66,11 @@ pub fn is_named(name: &str, wanted: &str) -> bool {
 /// Why a recording ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// The boot has completed, by this sign.
+    /// The boot has completed, as this sign shows.
     Completed(Sign),
-    /// No sign came in time.
+    /// No sign appeared in time.
     TimedOut,
-    /// It was asked for (SIGTERM, SIGINT).
+    /// It was stopped (SIGTERM, SIGINT).
     Stopped,
 }
 

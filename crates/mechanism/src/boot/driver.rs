@@ -1,4 +1,4 @@
-//! Boot on a device: reads whether a boot is held, for [`BootWatch`].
+//! Reads for [`BootWatch`] whether governors are held for a boot.
 
 use super::{BootWatch, support};
 use crate::{Decision, Mechanism, Surroundings};
@@ -11,7 +11,7 @@ impl Mechanism for BootWatch {
     }
 
     fn refresh(&mut self, now: BootTime, root: &Root) {
-        // The journal is root's: to a daemon that may not read it, it says nothing.
+        // The journal belongs to root; a daemon that may not read it goes on without it.
         let journal = JournalState::of(&Holder::Boot.folder(root)).ok();
         self.take_device(now, journal.as_ref(), support(root));
     }

@@ -1,25 +1,25 @@
-//! Which governors wait until the boot has completed: pure.
+//! Which governors are held until the boot has completed: pure.
 
 use brisk_sys::cpu::cpufreq::FrequencyPolicy;
 
-/// The governor of a boot.
+/// The governor that is held during a boot.
 pub const PERFORMANCE: &str = "performance";
 
-/// What is to be done about one policy for the time of the boot.
+/// What is done with one policy during the boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandOverStep {
-    /// Hold `performance`, then restore what is there now.
+    /// Hold `performance`, then restore the present governor.
     Hold,
-    /// It boots under `performance` already (`cpufreq.default_governor=`): then give it this one.
+    /// It boots under `performance` already (`cpufreq.default_governor=`): set this one afterwards.
     Adopt {
-        /// The governor that it gets.
+        /// The governor to set.
         governor: String,
     },
-    /// Nothing, because of this.
+    /// Nothing, for this reason.
     Leave(String),
 }
 
-/// What is to be done about `policy`; `then` is the governor for policies that boot under `performance` already.
+/// What is done with `policy`; `then` is the governor for policies that boot under `performance` already.
 pub fn step(policy: &FrequencyPolicy, then: Option<&str>) -> HandOverStep {
     let has = |governor: &str| policy.available_governors.iter().any(|available| available == governor);
     let FrequencyPolicy { name, governor, .. } = policy;

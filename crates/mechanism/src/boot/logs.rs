@@ -1,5 +1,5 @@
-//! From a tape to the logs of a bootchart recording, as Android's init writes them: `header`, `proc_stat.log`,
-//! `proc_ps.log`, `proc_diskstats.log`; and beside them `cpufreq.log` and `pressure.log`.
+//! Converts a tape to the logs of a bootchart recording, as Android's init writes them (`header`, `proc_stat.log`,
+//! `proc_ps.log`, `proc_diskstats.log`), and to `cpufreq.log` and `pressure.log` beside them.
 //!
 //! A log is timed blocks: a line with the time in hundredths of a second since boot, lines of data, an empty line.
 
@@ -12,7 +12,7 @@ use brisk_sys::process::process_watch::LONGEST_GAP_SAMPLES;
 /// Writes one log.
 pub type WriteLog = fn(&Tape, &mut dyn Write) -> io::Result<()>;
 
-/// The logs beside the header, by the names of their files.
+/// The logs besides the header, by the names of their files.
 pub const LOGS: [(&str, WriteLog); 5] = [
     ("proc_stat.log", cpus),
     ("proc_diskstats.log", disks),
@@ -54,7 +54,7 @@ fn pressures(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
 
 type WriteLine<'a> = &'a dyn Fn(&mut dyn Write, RowKind, &str, &[u64]) -> io::Result<()>;
 
-/// A block a moment with a line for each row of the wanted kind that is there.
+/// A block per moment, with a line for each existing row of the wanted kind.
 fn rows(tape: &Tape, out: &mut dyn Write, wanted: &dyn Fn(RowKind) -> bool, line: WriteLine<'_>) -> io::Result<()> {
     let mut player = tape.play();
     let mut present: Vec<Row> = Vec::new();
@@ -81,7 +81,7 @@ fn rows(tape: &Tape, out: &mut dyn Write, wanted: &dyn Fn(RowKind) -> bool, line
     Ok(())
 }
 
-/// What a process showed in one moment.
+/// A process's state at one moment.
 #[derive(Debug, Clone, Copy)]
 struct Sight {
     state: u8,
@@ -97,7 +97,7 @@ impl Sight {
         Self { state: state as u8, user_ticks, system_ticks }
     }
 
-    /// What it showed `moments` after this sight, when `later` was seen `of` moments after it.
+    /// Its state `moments` later, interpolated towards `later`, which was sampled `of` moments later.
     fn towards(self, later: Self, moments: u64, of: u64) -> Self {
         let between = |from: u64, to: u64| from + to.saturating_sub(from) * moments / of;
         let has_run = (self.user_ticks, self.system_ticks) != (later.user_ticks, later.system_ticks);
@@ -116,8 +116,8 @@ struct Block {
     sights: BTreeMap<Row, Sight>,
 }
 
-/// A quiet process was not looked at in every moment: what it did since the last look is spread evenly over the moments
-/// between, so a block is written only when nothing can correct it any more.
+/// A quiet process is not sampled at every moment. Its CPU time since the last sample is spread evenly over the moments
+/// between, so a block is written only when no later sample can correct it.
 fn processes(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
     let mut player = tape.play();
     let mut present: BTreeMap<Row, Sight> = BTreeMap::new();
@@ -150,7 +150,7 @@ fn see(
     }
     let now = Sight::of(player.values(row));
     if let Some(before) = present.insert(row, now) {
-        // The block of the last look is `gap` before this one; those behind it only repeat it.
+        // The block of the last sample is `gap` moments back; the blocks after it only repeat it.
         let (count, gap) = (blocks.len(), gap as usize);
         for ago in 1..gap.min(count + 1) {
             let corrected = before.towards(now, (gap - ago) as u64, gap as u64);
@@ -166,7 +166,7 @@ fn write_block(tape: &Tape, out: &mut dyn Write, block: Option<Block>) -> io::Re
         let label = tape.label(row);
         let RowKind::Process { pid, parent, start_ticks } = label.kind else { continue };
         let (name, state) = (label.name(moment), char::from(state));
-        // The fields of /proc/PID/stat up to the start, those that no chart reads as zero.
+        // The fields of /proc/PID/stat up to the start time; those that no chart reads are zero.
         writeln!(
             out,
             "{pid} ({name}) {state} {parent} 0 0 0 0 0 0 0 0 0 {user_ticks} {system_ticks} 0 0 0 0 0 0 {start_ticks}"
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(log(&tape, "proc_ps.log"), "");
     }
 
-    /// The states and times of process 7, a block each.
+    /// The states and times of process 7, one per block.
     fn seen(tape: &Tape) -> Vec<String> {
         let field = |line: &str, index: usize| line.split(' ').nth(index).unwrap().to_owned();
         let log = log(tape, "proc_ps.log");
@@ -224,7 +224,7 @@ mod tests {
 
     // Verifies BOOT-1.
     #[test]
-    fn what_was_done_between_two_looks_is_spread_evenly() {
+    fn cpu_time_between_two_samples_is_spread_evenly() {
         let mut tape = Tape::new(1 << 20);
         tape.begin(1000);
         let kind = RowKind::Process { pid: 7, parent: 1, start_ticks: 90 };

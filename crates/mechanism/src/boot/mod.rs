@@ -1,4 +1,4 @@
-//! Booting: what a recorder keeps, when a boot has completed, and which governors wait until then.
+//! Boot: what the recorder keeps, when a boot has completed, and which governors are held until then.
 
 pub mod completion;
 mod driver;

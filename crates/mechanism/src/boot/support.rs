@@ -1,4 +1,4 @@
-//! What this device offers to a faster boot, for `brisk doctor`.
+//! What this device supports for a faster boot, for `brisk doctor`.
 
 use super::hand_over::PERFORMANCE;
 use super::zygote;
@@ -7,10 +7,10 @@ use brisk_sys::Root;
 use brisk_sys::cpu::cpufreq::{FrequencyPolicy, Policies};
 use brisk_sys::kernel;
 
-/// The kernel's parameter that chooses the governor before any program runs (Linux 5.9).
+/// The kernel parameter that chooses the governor before any program runs (Linux 5.9).
 const PARAMETER: &str = "cpufreq.default_governor";
 
-/// What can be done about governors, and what a zygote does about preloading: a recording can be made everywhere.
+/// Which governors can be held, and how a zygote preloads. Every device can record a boot.
 pub fn support(root: &Root) -> Support {
     let mut support = governors(root);
     if let Some(preloading) = zygote::preloading(root) {

@@ -1,15 +1,15 @@
-//! What a boot recorder keeps in memory: rows of counters, and at each moment only what has changed in them.
+//! What a boot recorder keeps in memory: rows of counters, and at each moment only the counters that have changed.
 //!
-//! A sample of 300 processes that mostly sleep takes some ten bytes, so a boot of minutes fits into a few hundred KiB. The
-//! tape is bounded: when it is full, further samples are counted and not kept.
+//! A sample of 300 processes that mostly sleep takes some ten bytes, so a boot of minutes fits into a few hundred KiB. The tape
+//! is bounded: when it is full, further samples are counted and not kept.
 
-/// A moment is the milliseconds since the one before, then entries, then a zero. An entry is a row's number from 1, a
-/// mask of the fields that have changed (none: the row has ended), the gap when its bit is set, and for each field the
-/// difference. Numbers are of seven bits a byte, differences with the sign in the lowest bit.
+/// A moment is the milliseconds since the previous one, then entries, then a zero. An entry is a row's number from 1, a mask of
+/// the fields that have changed (none: the row has ended), the gap when its bit is set, and for each changed field the
+/// difference. Numbers have seven bits per byte; differences have the sign in the lowest bit.
 const GAP: u64 = 1 << 15;
-/// What a row takes besides its name.
+/// The memory of a row besides its name.
 const ROW_BYTES: usize = 160;
-/// No sample is longer, but in the worst fork storm.
+/// The longest sample, except in the worst fork storm.
 const SAMPLE_BYTES: usize = 16 * 1024;
 
 /// What a row is about.
@@ -19,9 +19,9 @@ pub enum RowKind {
     Cpu,
     /// A whole disk, by its number: the eleven counters of /proc/diskstats.
     Disk {
-        /// Its number.
+        /// The major number.
         major: u32,
-        /// Its number.
+        /// The minor number.
         minor: u32,
     },
     /// A CPU's present and highest frequency, in kHz.
@@ -30,11 +30,11 @@ pub enum RowKind {
     Pressure,
     /// A process: the letter of its state, clock ticks in user space and in the kernel.
     Process {
-        /// Its number.
+        /// Its PID.
         pid: u32,
-        /// Its parent's when it was first seen.
+        /// Its parent's PID when it was first seen.
         parent: u32,
-        /// When it began, in clock ticks since boot.
+        /// When it started, in clock ticks since boot.
         start_ticks: u64,
     },
 }
@@ -42,12 +42,12 @@ pub enum RowKind {
 /// A row's place on the tape.
 pub type Row = usize;
 
-/// What is known of a row beside its counters.
+/// A row's kind and names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// What it is about.
     pub kind: RowKind,
-    /// Its names, each with the moment from which it has it.
+    /// Its names, each with the moment from which it applies.
     names: Vec<(u32, Box<str>)>,
 }
 
@@ -94,23 +94,23 @@ impl Tape {
         self.moments
     }
 
-    /// Moments that had no room.
+    /// Moments that did not fit.
     pub fn dropped(&self) -> u32 {
         self.dropped
     }
 
-    /// What the tape takes, in bytes.
+    /// The memory that the tape uses, in bytes.
     pub fn size_bytes(&self) -> usize {
         self.bytes.len() + self.label_bytes
     }
 
-    /// What is known of `row`.
+    /// The kind and names of `row`.
     pub fn label(&self, row: Row) -> &Label {
         &self.labels[row]
     }
 
-    /// Begins the moment `time_ms`, which is later than the one before. False when there is no room for it; what is put
-    /// then is forgotten.
+    /// Begins the moment `time_ms`, which is later than the previous one. False when it does not fit; values that are put then
+    /// are discarded.
     pub fn begin(&mut self, time_ms: u64) -> bool {
         self.close();
         if self.size_bytes() + SAMPLE_BYTES > self.limit_bytes {
@@ -130,7 +130,7 @@ impl Tape {
         }
     }
 
-    /// A new row of `fields` counters, which are zero.
+    /// A new row of `fields` counters, all zero.
     pub fn row(&mut self, kind: RowKind, name: &str, fields: usize) -> Row {
         self.label_bytes += ROW_BYTES + name.len();
         self.labels.push(Label { kind, names: vec![(self.moments, name.into())] });
@@ -138,7 +138,7 @@ impl Tape {
         self.labels.len() - 1
     }
 
-    /// From this moment on `row` has another name.
+    /// Renames `row` from this moment on.
     pub fn rename(&mut self, row: Row, name: &str) {
         if self.is_open {
             self.label_bytes += name.len() + 24;
@@ -146,8 +146,8 @@ impl Tape {
         }
     }
 
-    /// Puts the present counters of `row`, which was looked at `gap` moments ago: 1 for the moment before. Nothing is
-    /// written for a row that holds them already.
+    /// Puts the present counters of `row`, which was last sampled `gap` moments ago: 1 for the previous moment. Nothing is
+    /// written for unchanged counters.
     pub fn put(&mut self, row: Row, values: &[u64], gap: u32) {
         let last = &mut self.last[row];
         let changed = values.iter().zip(last.iter()).enumerate().filter(|(_, (new, old))| new != old);
@@ -169,7 +169,7 @@ impl Tape {
         }
     }
 
-    /// `row` is not there any more.
+    /// Ends `row`: what it describes no longer exists.
     pub fn end(&mut self, row: Row) {
         if self.is_open {
             write_number(&mut self.bytes, row as u64 + 1);
@@ -186,16 +186,16 @@ impl Tape {
 /// What happened to a row in a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowChange {
-    /// Its counters are others; it was looked at so many moments ago.
+    /// Its counters have changed; its last sample was `gap` moments ago.
     Put {
-        /// Which.
+        /// The row.
         row: Row,
-        /// 1 for the moment before.
+        /// 1 for the previous moment.
         gap: u32,
     },
     /// It ended.
     End {
-        /// Which.
+        /// The row.
         row: Row,
     },
 }
@@ -259,7 +259,7 @@ impl Player<'_> {
         self.time_ms
     }
 
-    /// What happened in it, in the order of its happening.
+    /// The changes in it, in the order in which they happened.
     pub fn changes(&self) -> &[RowChange] {
         &self.changes
     }
@@ -300,7 +300,7 @@ mod tests {
     proptest! {
         // Verifies BOOT-1.
         #[test]
-        fn what_was_put_is_played(
+        fn recorded_values_are_played_back(
             moments in prop::collection::vec(
                 (1u64..5000, prop::collection::vec((0usize..4, any::<[u64; 3]>(), 1u32..20, any::<bool>()), 0..5)),
                 0..20,

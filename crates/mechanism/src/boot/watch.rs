@@ -1,5 +1,5 @@
-//! What the daemon knows of a boot that has not completed: another process, `brisk boot hold`, has the governors by a journal of its
-//! own, and the daemon tells of it. It decides nothing.
+//! Reports a boot that has not completed: another process, `brisk boot hold`, holds the governors by a journal of its own. The
+//! daemon only reports that and decides nothing.
 
 use crate::{Decision, Event, Outcome, Policy, Support, SupportState};
 use brisk_sys::BootTime;
@@ -12,12 +12,12 @@ pub const NAME: &str = "boot";
 #[derive(Debug, Default)]
 pub struct BootWatch {
     support: Support,
-    /// Since when a boot is known to be held.
+    /// Since when the daemon has seen a boot being held.
     since: Option<BootTime>,
 }
 
-/// What the journal of a boot's holder says; `None` when nothing is held, and whether that is by a process that lives.
-fn told(journal: &JournalState) -> Option<(Support, bool)> {
+/// What the journal of `brisk boot hold` shows, and whether that process is alive; `None` when nothing is held.
+fn held_state(journal: &JournalState) -> Option<(Support, bool)> {
     let (state, reason, advice, is_alive) = match journal {
         JournalState::InUse { held: held @ 1.., pid } => {
             let process = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
@@ -25,7 +25,7 @@ fn told(journal: &JournalState) -> Option<(Support, bool)> {
             (SupportState::Active, reason, "", true)
         }
         JournalState::LeftBehind { held: held @ 1.. } => {
-            let reason = format!("a boot has left {held} governors held, and its holder has ended");
+            let reason = format!("`brisk boot hold` has exited and has left {held} governors held");
             (SupportState::Available, reason, "`brisk restore` restores them.", false)
         }
         _ => return None,
@@ -34,12 +34,12 @@ fn told(journal: &JournalState) -> Option<(Support, bool)> {
 }
 
 impl BootWatch {
-    /// Takes what the journal of a boot's holder says, where it can be read, and what the device offers.
+    /// Takes the journal of `brisk boot hold`, where it can be read, and what the device offers.
     pub(super) fn take_device(&mut self, now: BootTime, journal: Option<&JournalState>, offered: Support) {
-        let told = journal.and_then(told);
-        let is_held = told.as_ref().is_some_and(|(_, is_alive)| *is_alive);
+        let held = journal.and_then(held_state);
+        let is_held = held.as_ref().is_some_and(|(_, is_alive)| *is_alive);
         self.since = self.since.filter(|_| is_held).or(is_held.then_some(now));
-        self.support = told.map_or(offered, |(support, _)| support);
+        self.support = held.map_or(offered, |(support, _)| support);
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
 
     // Verifies ON-4.
     #[test]
-    fn a_boot_that_is_held_is_told_until_it_has_completed() {
+    fn a_held_boot_is_reported_until_it_has_completed() {
         for (journal, expected) in [
             (JournalState::Empty, None),
             (JournalState::InUse { pid: Some(7), held: 0 }, None),
@@ -79,7 +79,7 @@ mod tests {
             (JournalState::InUse { pid: Some(7), held: 2 }, Some(("(process 7) holds 2 governors", true))),
             (JournalState::LeftBehind { held: 1 }, Some(("has left 1 governors held", false))),
         ] {
-            let found = told(&journal);
+            let found = held_state(&journal);
             assert_eq!(found.is_some(), expected.is_some(), "{journal:?}");
             if let Some(((support, is_alive), (reason, expected_alive))) = found.zip(expected) {
                 assert!(support.reason.contains(reason) && is_alive == expected_alive, "{support:?}");

@@ -1,4 +1,4 @@
-//! How an Android device's zygotes preload: what they are told, and what they say that they did. Their side is in
+//! How an Android device's zygotes preload: how they are configured, and what they report. The zygote's side is in
 //! `android/integration`.
 
 use std::fmt;
@@ -6,26 +6,26 @@ use std::fmt;
 use brisk_sys::Root;
 use brisk_sys::system::android_properties;
 
-/// The property that tells them how, in all boots to come; empty, it leaves that to `ro.zygote.preload`.
+/// The property that sets the mode for all boots to come; when it is empty, `ro.zygote.preload` applies.
 pub const MODE: &str = "persist.brisk.preload";
-/// The same, as the system was built.
+/// The mode that the system was built with.
 const BUILT: &str = "ro.zygote.preload";
-/// What they say that they did in this boot: the first zygote's, and the second one's where a device has two.
+/// The zygotes' reports of this boot: the first zygote's, and the second one's where a device has two.
 const REPORTS: [&str; 2] = ["brisk.preloaded.64", "brisk.preloaded.32"];
 
 const CLASS_LIST: &str = "/system/etc/preloaded-classes";
 const PLAN: &str = "/system/etc/preload.plan";
-/// What stands while one of them preloads in parallel.
+/// Files that exist while a zygote preloads in parallel.
 const MARKERS: [&str; 2] = ["/metadata/brisk/preload64", "/metadata/brisk/preload32"];
 
-/// What a zygote did.
+/// A zygote's report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preloaded {
     /// The mode that ran.
     pub mode: String,
     /// How long classes and resources took, in milliseconds.
     pub took_ms: u32,
-    /// Why no other mode ran; empty where none was asked for.
+    /// Why no other mode ran; empty where none was requested.
     pub reason: String,
 }
 
@@ -45,18 +45,18 @@ impl fmt::Display for Preloaded {
     }
 }
 
-/// What this boot's zygotes say, the first one's first; nothing where they are not brisk's.
+/// The reports of this boot's zygotes, the first one's first; empty where the zygotes are not brisk's.
 pub fn preloaded(root: &Root) -> Vec<Preloaded> {
-    let said = REPORTS.iter().filter_map(|name| android_properties::value(root, name));
-    said.filter_map(|text| Preloaded::of(&text)).collect()
+    let reports = REPORTS.iter().filter_map(|name| android_properties::value(root, name));
+    reports.filter_map(|text| Preloaded::of(&text)).collect()
 }
 
-/// Whether there is a plan to preload by.
+/// Whether a plan for preloading exists.
 pub fn has_plan(root: &Root) -> bool {
     root.exists(PLAN)
 }
 
-/// How this device's zygote preloads, for people; nothing where there is none.
+/// How this device's zygote preloads, in words; `None` where there is no zygote.
 pub fn preloading(root: &Root) -> Option<String> {
     if !root.exists(CLASS_LIST) {
         return None;
@@ -70,9 +70,9 @@ pub fn preloading(root: &Root) -> Option<String> {
         return Some(format!("in this boot the zygote preloaded {done}{advice}"));
     }
     Some(if is_parallel && MARKERS.iter().any(|marker| root.exists(marker)) {
-        format!("the zygote's last preload ({name}={mode}) did not end, so the next one is in order")
+        format!("the zygote's last preload ({name}={mode}) did not end, so the next one is sequential")
     } else if mode == "plan" && !has_plan(root) {
-        format!("the zygote is to preload by a plan, and there is no {PLAN}: `brisk boot plan` makes it")
+        format!("the zygote is to preload by a plan, but {PLAN} does not exist: `brisk boot plan` creates it")
     } else if is_parallel {
         format!("the zygote preloads on several threads ({name}={mode})")
     } else {
@@ -106,11 +106,11 @@ mod tests {
 
     // Verifies PRELOAD-2.
     #[test]
-    fn a_zygotes_word_is_read_or_counts_for_nothing() {
+    fn a_malformed_zygote_report_is_ignored() {
         let done = |mode: &str, took_ms, reason: &str| {
             Some(Preloaded { mode: mode.to_owned(), took_ms, reason: reason.to_owned() })
         };
-        for (said, expected) in [
+        for (report, expected) in [
             ("plan 812", done("plan", 812, "")),
             ("off 1650 there is no plan", done("off", 1650, "there is no plan")),
             ("", None),
@@ -118,7 +118,7 @@ mod tests {
             ("plan -1", None),
             ("plan 1.5 s", None),
         ] {
-            assert_eq!(Preloaded::of(said), expected, "{said}");
+            assert_eq!(Preloaded::of(report), expected, "{report}");
         }
         assert_eq!(done("plan", 812, "").unwrap().to_string(), "plan in 812 ms");
         assert_eq!(done("off", 9, "one processor").unwrap().to_string(), "off in 9 ms (one processor)");
@@ -136,26 +136,26 @@ mod tests {
         let set = |properties: &[(&str, &str)]| write("/dev/__properties__/properties", &area(properties));
         assert_eq!(preloading(&root), None, "there is no zygote");
         write(CLASS_LIST, b"android.app.Activity\n");
-        let said = || preloading(&root).unwrap();
-        assert!(said().contains("on one thread: with brisk's, ro.zygote.preload=ahead"), "{}", said());
+        let state = || preloading(&root).unwrap();
+        assert!(state().contains("on one thread: with brisk's, ro.zygote.preload=ahead"), "{}", state());
         for (built, chosen, expected) in [
             ("off", "", "on one thread"),
             ("ahead", "", "on several threads (ro.zygote.preload=ahead)"),
             ("ahead", "off", "on one thread"),
             ("off", "ahead", "on several threads (persist.brisk.preload=ahead)"),
-            ("plan", "", "there is no /system/etc/preload.plan"),
+            ("plan", "", "but /system/etc/preload.plan does not exist"),
         ] {
             set(&[(BUILT, built), (MODE, chosen)]);
-            assert!(said().contains(expected), "{}", said());
+            assert!(state().contains(expected), "{}", state());
         }
         write(PLAN, b"");
-        assert!(said().ends_with("several threads (ro.zygote.preload=plan)"), "{}", said());
+        assert!(state().ends_with("several threads (ro.zygote.preload=plan)"), "{}", state());
         write(MARKERS[1], b"");
-        assert!(said().contains("did not end"), "{}", said());
+        assert!(state().contains("did not end"), "{}", state());
         set(&[(BUILT, "plan"), (REPORTS[1], "plan 7"), (REPORTS[0], "off 812 the last preload did not end")]);
-        assert_eq!(said(), "in this boot the zygote preloaded off in 812 ms (the last preload did not end)");
+        assert_eq!(state(), "in this boot the zygote preloaded off in 812 ms (the last preload did not end)");
         assert_eq!(preloaded(&root).len(), 2);
         set(&[(REPORTS[0], "off 812")]);
-        assert!(said().ends_with("off in 812 ms; ro.zygote.preload=ahead makes it several threads"), "{}", said());
+        assert!(state().ends_with("off in 812 ms; ro.zygote.preload=ahead makes it several threads"), "{}", state());
     }
 }

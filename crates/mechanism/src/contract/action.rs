@@ -1,45 +1,45 @@
-//! What mechanisms ask the engine to do. Whatever lasts is a lease and goes through the journal.
+//! What mechanisms ask the engine to do. Every lasting change is a lease and goes through the journal.
 
 use serde::{Deserialize, Serialize};
 
 use brisk_sys::BootTime;
 pub use brisk_sys::Target;
 
-/// One thing to do.
+/// One change of the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Action {
-    /// Hold `value` in `target` until it is released or `until` has come; the original is journalled first.
+    /// Hold `value` in `target` until it is released or `until` has passed; the original is journalled first.
     Lease {
         /// What to change.
         target: Target,
         /// The value to hold.
         value: String,
-        /// When it is restored, whatever happens.
+        /// When it is restored at the latest.
         #[serde(with = "brisk_sys::time::end")]
         until: BootTime,
     },
-    /// Give the leased `target` its original value back now.
+    /// Restore the original value of the leased `target` now.
     Release {
-        /// What was leased.
+        /// The leased target.
         target: Target,
     },
-    /// Give `target` the value `original`, if it holds `inherited`: it began with that because another target was leased
-    /// when it came to be.
+    /// Write `original` to `target` if it holds `inherited`: it inherited that value because another target was leased when it
+    /// was created.
     Disinherit {
-        /// What was not leased itself.
+        /// The target that inherited, and is not leased itself.
         target: Target,
-        /// The leased value that it began with.
+        /// The leased value that it inherited.
         inherited: String,
-        /// What it would have begun with.
+        /// The value that it would have without the lease.
         original: String,
     },
-    /// Write back the value that `target` holds already: nothing changes but the governor looks at once.
+    /// Write back the value that `target` already holds: nothing changes, but the governor samples at once.
     Rewrite {
-        /// The tunable whose present value is written again.
+        /// The tunable whose current value is written again.
         target: Target,
     },
-    /// Write `value` into a tunable that keeps nothing or whose effect ends by itself (`boostpulse`).
+    /// Write `value` into a tunable that keeps no value or whose effect expires on its own (`boostpulse`).
     Pulse {
         /// The tunable.
         target: Target,
@@ -54,6 +54,6 @@ pub struct Decision {
     /// What to do.
     #[serde(flatten)]
     pub action: Action,
-    /// Why, in words a person understands: shown by `brisk status` and `--dry-run`.
+    /// Why, in plain words for the user: shown by `brisk status` and `--dry-run`.
     pub reason: String,
 }

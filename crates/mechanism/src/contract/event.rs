@@ -1,4 +1,4 @@
-//! What sensors tell the mechanisms: plain data, with every fact that a policy needs already fetched.
+//! Events from the sensors to the mechanisms: plain data, with every fact that a policy needs already fetched.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,28 +11,28 @@ use brisk_sys::sched::threads::Sample;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// A process was born, became another program, changed its name or owner, or ended.
+    /// A process was forked, executed a program, changed its name or user, or exited.
     Process(ProcessEvent),
-    /// The kernel dropped process events (ENOBUFS): what a mechanism believes about processes may be stale.
+    /// The kernel dropped process events (ENOBUFS): a mechanism's knowledge of processes may be stale.
     ProcessEventsLost,
     /// The set of foreground processes changed (Android's `top-app` cpuset, a compositor, the control socket).
     Foreground {
         /// The processes now in the foreground.
         processes: Vec<Process>,
     },
-    /// The foreground session changed (logind): coarser than [`Event::Foreground`], and nothing that is launched.
+    /// The foreground session changed (logind): coarser than [`Event::Foreground`], and not a launch.
     Session {
         /// Its processes.
         pids: Vec<u32>,
     },
-    /// A person or a program announced a launch by name (`brisk launch`, the control socket).
+    /// A user or a program announced a launch by name (`brisk launch`, the control socket).
     LaunchAnnounced {
         /// The launching process, where it is known.
         process: Option<Process>,
         /// The application's name, under which durations are learned.
         application: String,
     },
-    /// A person or a program said that the announced launch is over.
+    /// A user or a program reported that the announced launch is over.
     LaunchFinished {
         /// The application's name as announced.
         application: String,
@@ -42,52 +42,52 @@ pub enum Event {
         /// 0 to 1000.
         busy_permille: u16,
     },
-    /// What threads used since they were looked at last.
+    /// What threads used since the last sample.
     Threads {
-        /// Who used what, who came and who went.
+        /// CPU use of threads, new threads and ended threads.
         sample: Sample,
-        /// What was asked for about single threads.
+        /// The facts about single threads that were requested.
         facts: Vec<ThreadFacts>,
-        /// The CPUs that are online; empty when that is not known.
+        /// The CPUs that are online; empty when unknown.
         online: Vec<u32>,
-        /// The groups of the sub-tree that is delegated to brisk, where they were asked for.
+        /// The groups of the sub-tree that is delegated to brisk, where they were requested.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         groups: Option<Vec<WeighedGroup>>,
     },
-    /// CPUs came or went, or a cpufreq policy changed its governor: tunables must be looked up again.
+    /// CPUs went online or offline, or a cpufreq policy changed its governor: tunables must be looked up again.
     DeviceChanged,
-    /// Tasks wait for memory, so long as the mechanism's interest says.
+    /// Tasks stalled on memory for as long as the mechanism's interest specifies.
     MemoryStall,
-    /// Whether the device tells of such stalls has changed.
+    /// The device started or stopped reporting memory stalls.
     StallsWatched {
-        /// True when it does.
+        /// True when it reports them.
         is_on: bool,
     },
-    /// The child of the mechanism that hears this was started, or has ended.
+    /// The receiving mechanism's child was started or has ended.
     Child {
-        /// Its process id.
+        /// Its process id; `None` when it has ended.
         pid: Option<u32>,
     },
-    /// The answer to a question of the mechanism that hears this.
+    /// The answer to a question of the receiving mechanism.
     Facts(Facts),
-    /// The deadline that a mechanism asked for has come.
+    /// The deadline that a mechanism asked for has passed.
     Deadline,
 }
 
-/// A process event from the kernel's connector, with what /proc told about the process at that moment.
+/// A process event from the kernel's connector, with the facts that /proc held about the process at that moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessEvent {
     /// What happened.
     pub kind: ProcessEventKind,
-    /// The process that it happened to; for a fork, the child.
+    /// The process concerned; for a fork, the child.
     #[serde(flatten)]
     pub process: Process,
 }
 
-/// A process (thread group) and what was looked up about it: only facts that a mechanism wants are fetched.
+/// A process (thread group) and its facts: only facts that a mechanism wants are fetched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
     pub parent: Option<u32>,
     /// Its parent's name (`comm`).
@@ -98,7 +98,7 @@ pub struct Process {
     pub command: Option<String>,
     /// Its cgroup path (v2, or v1's cpuset).
     pub cgroup: Option<String>,
-    /// Field 22 of /proc/PID/stat in clock ticks: with the pid it names one process for ever.
+    /// Field 22 of /proc/PID/stat in clock ticks: with the pid it identifies one process uniquely.
     pub start_time_ticks: Option<u64>,
 }
 
@@ -108,12 +108,12 @@ pub struct Process {
 pub enum ProcessEventKind {
     /// A new process.
     Fork,
-    /// It runs another program.
+    /// It executed another program.
     Exec,
-    /// It changed its name: Android's zygote children do so when they become an application.
+    /// It changed its name, as Android's zygote children do when they become an application.
     Comm,
     /// It changed its user.
     Uid,
-    /// It ended.
+    /// It exited.
     Exit,
 }

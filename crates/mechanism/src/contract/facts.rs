@@ -1,4 +1,4 @@
-//! What a mechanism may ask the engine beside events, and the answers: plain data, fetched at leisure.
+//! Questions that a mechanism may ask the engine, and the answers: plain data, fetched at normal priority unless urgent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,99 +14,99 @@ use brisk_sys::process::Life;
 use brisk_sys::process::kinship::Kin;
 use brisk_sys::system::other_managers::Found;
 
-/// What is asked.
+/// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
     /// How long processes wait for storage.
     StorageWait {
-        /// Which.
+        /// Their process ids.
         processes: BTreeSet<u32>,
     },
-    /// What every process moves from and to storage.
+    /// How much every process reads from and writes to storage.
     StorageUse {
-        /// A group whose members are wanted as well.
+        /// A control group whose members are wanted as well.
         group: Option<PathBuf>,
-        /// Processes whose later threads and children are wanted, and since when.
+        /// The answer lists the threads and children that these processes have created since the given times.
         parents: Vec<(Life, BootTime)>,
     },
     /// The threads of processes.
     Threads {
-        /// Which. Those of the kernel, and those that have ended, have none.
+        /// The processes. Kernel threads and processes that have ended yield none.
         processes: Vec<Life>,
     },
-    /// What control groups hold of memory.
+    /// How much memory control groups hold.
     MemoryGroups,
-    /// Whether the kernel's own limit of what zram writes back can be used.
+    /// Whether the kernel's own limit of zram write-back can be used.
     WritebackLimit,
-    /// Which other managers are there.
+    /// Which other managers run.
     OtherManagers,
 }
 
 impl Question {
-    /// True when the answer is of no use later on: it is fetched in real time.
+    /// True when a late answer is useless: it is fetched with real-time priority.
     pub fn is_urgent(&self) -> bool {
         matches!(self, Self::MemoryGroups)
     }
 }
 
-/// An answer, by the name of its question.
+/// An answer, named like its question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "facts", rename_all = "kebab-case")]
 pub enum Facts {
     /// How long the processes wait for storage.
     StorageWait {
-        /// The control group that is theirs alone, where there is one.
+        /// The control group that contains only these processes, where there is one.
         group: Option<PathBuf>,
-        /// How long some task in it has waited since boot; `None` where the kernel does not say.
+        /// How long some task in it has waited since boot; `None` where the kernel does not report it.
         waited: Option<Duration>,
     },
-    /// What every process moves.
+    /// How much every process reads and writes.
     StorageUse {
-        /// How long disks were busy since boot, each for itself.
+        /// How long disks were busy since boot, summed over the disks.
         busy: Duration,
-        /// Bytes that each process has moved, the daemon excepted. Processes that may not be seen are missing.
+        /// Bytes that each process has read and written, the daemon excepted. Processes that may not be read are missing.
         moved: Vec<(Life, u64)>,
-        /// Who is in the group.
+        /// The group's members.
         members: Vec<u32>,
-        /// Threads and children that each of the parents has made since.
+        /// Threads and children that each of the parents has created since.
         children: Vec<(Life, Vec<Kin>)>,
     },
     /// The threads of the processes.
     Threads {
-        /// In no order.
+        /// In no particular order.
         threads: Vec<ThreadOfProcess>,
     },
-    /// What control groups hold of memory.
+    /// How much memory control groups hold.
     MemoryGroups {
-        /// Those without groups of their own.
+        /// The leaf groups.
         groups: Vec<GroupSample>,
     },
-    /// Whether the kernel's own limit of what zram writes back can be used.
+    /// Whether the kernel's own limit of zram write-back can be used.
     WritebackLimit {
-        /// The file that turns it on, while it is off.
+        /// The file that enables it, while it is disabled.
         switch: Option<Target>,
     },
-    /// Which other managers are there.
+    /// Which other managers run.
     OtherManagers {
-        /// Each once.
+        /// Each manager once.
         found: Vec<Found>,
     },
 }
 
-/// A thread by its number, its name and its rank.
+/// A thread with its id, name and I/O priority.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadOfProcess {
-    /// Its number.
+    /// Its thread id.
     pub tid: u32,
     /// Field 22 of /proc/TID/stat.
     pub start_time_ticks: u64,
     /// Its name (`comm`).
     pub command: String,
-    /// How its requests to storage rank.
+    /// The priority of its storage requests.
     pub io_priority: IoPriority,
 }
 
-/// The bytes that each process has moved, to be searched.
+/// The bytes that each process has moved, as a map.
 pub fn by_life(moved: &[(Life, u64)]) -> BTreeMap<Life, u64> {
     moved.iter().copied().collect()
 }

@@ -1,18 +1,18 @@
-//! What a dry run shows beyond decisions: what a process of brisk's own, or a mechanism later on, would do.
+//! What a dry run shows beyond decisions: what a brisk child process would do, or a mechanism later.
 
-/// One thing that would be done.
+/// One future action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreseen {
-    /// What would be done: one or two words.
+    /// The action, in one or two words.
     pub action: &'static str,
-    /// To what.
+    /// The object of the action.
     pub subject: String,
     /// Why, and when if not now.
     pub reason: String,
 }
 
 impl Foreseen {
-    /// `action` would be done to `subject`.
+    /// The daemon would do `action` to `subject`.
     pub fn new(action: &'static str, subject: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { action, subject: subject.into(), reason: reason.into() }
     }

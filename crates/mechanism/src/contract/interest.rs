@@ -1,4 +1,4 @@
-//! What a mechanism wants to hear: the engine subscribes to nothing else and looks up nothing else.
+//! The events and facts that a mechanism wants: the engine subscribes to nothing else and fetches nothing else.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ pub struct Interest {
     pub fork_facts: ProcessFacts,
     /// Changes of the set of foreground processes.
     pub foreground: bool,
-    /// Which processes belong to the foreground session, where no better source tells it.
+    /// The processes of the foreground session, where no better source reports the foreground.
     pub session: bool,
-    /// The load, that often.
+    /// The period of load samples.
     pub load_period: Option<Duration>,
-    /// What every thread uses, that often.
+    /// The period of thread samples.
     pub sampling_period: Option<Duration>,
-    /// Stalls of tasks that wait for memory, from this long on.
+    /// Memory stalls of at least this length.
     pub stall: Option<Stall>,
 }
 
-/// Tasks have waited so long for memory within a window (PSI, `some`).
+/// A memory stall threshold within a time window (PSI trigger, `some`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// So long.
+    /// The stall time within the window.
     pub stall_us: u32,
     pub window_us: u32,
 }
 
 impl Stall {
-    /// The one that is noticed sooner.
+    /// The threshold that triggers sooner.
     fn sooner(self, other: Self) -> Self {
         let share = |stall: &Self, window: &Self| u64::from(stall.stall_us) * u64::from(window.window_us);
         if share(&self, &other) <= share(&other, &self) { self } else { other }
@@ -42,7 +42,7 @@ impl Stall {
 }
 
 impl Interest {
-    /// What this and `other` want together.
+    /// The union of this and `other`.
     pub fn and(self, other: Self) -> Self {
         Self {
             kinds: ProcessEventKinds(self.kinds.0 | other.kinds.0),
@@ -89,12 +89,12 @@ impl ProcessEventKinds {
     }
 }
 
-/// Facts about a process, by what it costs to fetch them.
+/// Facts about a process, grouped by the cost of fetching them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
     /// Name, parent and start time: one read of `/proc/PID/stat`.
     pub stat: bool,
-    /// The parent's name: one read more.
+    /// The parent's name: one more read.
     pub parent_command: bool,
     /// The real user id: `/proc/PID/status`.
     pub uid: bool,

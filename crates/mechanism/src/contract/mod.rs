@@ -1,4 +1,4 @@
-//! What the engine and the mechanisms hand each other: events and facts in, decisions and their outcomes, and what is told.
+//! The data that the engine and the mechanisms exchange: events and facts, decisions and their outcomes, and reports.
 
 pub mod action;
 pub mod demand;

@@ -1,33 +1,33 @@
-//! What became of decisions: the way back from the kernel to the mechanism that decided.
+//! Outcomes of decisions: what the kernel made of each, reported to the mechanism that decided.
 
 use serde::{Deserialize, Serialize};
 
 use brisk_sys::Target;
 
-/// What became of one decision, or of a lease that ended without one: its deadline came, or what could not be restored
-/// before was restored at last.
+/// The outcome of one decision, or of a lease that ended without one: its deadline passed, or a restore that had failed
+/// succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// What the decision was about.
     pub target: Target,
-    /// How it went.
+    /// The result.
     pub effect: Effect,
-    /// The leased value that the target holds from now on; `None` when nothing of ours is left in it.
+    /// The leased value that the target holds from now on; `None` when it holds no value of brisk's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
 }
 
-/// How a decision went.
+/// The result of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// The kernel has taken it.
+    /// The kernel accepted it.
     Written,
     /// There was nothing to write.
     Unchanged,
-    /// The kernel refused it, or it could not be recorded and was therefore not tried: why, and what to do.
+    /// The kernel refused it, or it could not be journalled and was therefore not written: why, and what to do.
     Refused(String),
-    /// The target does not exist any more; a thread may end at any time.
+    /// The target no longer exists; a thread may exit at any time.
     Missing(String),
 }
 

@@ -1,4 +1,4 @@
-//! What a device offers to a mechanism: a state, a reason and an advice, never an error.
+//! What a device offers to a mechanism: a state, a reason and advice, never an error.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SupportState {
-    /// The kernel or the device lacks something that nothing at run time can add.
+    /// The kernel or the device lacks a feature that cannot be added at run time.
     Unsupported,
     /// It could work, but it is off: not configured, not worth it here, or not started.
     Available,
@@ -24,7 +24,7 @@ impl Default for Support {
     }
 }
 
-/// A part of a mechanism that is switched by itself.
+/// A part of a mechanism that is switched separately.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Its section in the configuration, such as `memory.killer`.
@@ -35,12 +35,12 @@ pub struct Part {
     pub reason: String,
 }
 
-/// A state, why it is so, and what to do about it.
+/// A state, its reason, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Support {
     pub state: SupportState,
-    /// Why: one sentence that names the deciding fact and its file.
+    /// One sentence that names the deciding fact and its file.
     pub reason: String,
-    /// What a person can do to get further; empty when there is nothing to do.
+    /// What the user can do to get further; empty when there is nothing to do.
     pub advice: String,
 }

@@ -1,4 +1,4 @@
-//! Where a mechanism works: the device and the configuration as they are now.
+//! A mechanism's input for probing: the device and the current configuration.
 
 use std::any::Any;
 
@@ -22,7 +22,7 @@ pub struct Surroundings<'engine> {
 }
 
 impl Surroundings<'_> {
-    /// The section called `name`; its default where the configuration has none of this type.
+    /// The section called `name`; its default where the configuration has no such section of this type.
     pub fn section<T: Any + Clone + Default>(&self, name: &str) -> T {
         self.settings.section(name).and_then(|section| section.downcast_ref::<T>()).cloned().unwrap_or_default()
     }

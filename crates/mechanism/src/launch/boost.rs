@@ -1,4 +1,4 @@
-//! What is done while launches go on: kicks, pulses and leases, and when which of them is due again.
+//! The actions during launches: kicks, pulses and leases, and when the next kick or pulse is due.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::config::KickConfig;
 use crate::{Action, Decision, Effect, Holdings, Outcome, Target};
 use brisk_sys::BootTime;
 
-/// The one boost that launches which overlap share.
+/// The boost that overlapping launches share.
 #[derive(Debug)]
 pub(super) struct Boost {
     began: BootTime,
@@ -16,40 +16,38 @@ pub(super) struct Boost {
     until: BootTime,
     kicks: BTreeSet<BootTime>,
     next_pulse: Option<BootTime>,
-    /// Something of it took effect.
+    /// One of its writes took effect.
     has_helped: bool,
     /// Why the last decision was refused.
     refusal: Option<String>,
 }
 
-/// What the launches of the moment want of it.
+/// What the current launches need.
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
-    /// The last one's deadline.
+    /// The latest deadline.
     pub until: BootTime,
-    /// Their processes' utilisation clamps, each with its deadline.
+    /// The utilisation clamps of their processes, each with its deadline.
     pub clamps: Vec<(Target, BootTime)>,
     /// Why, in words.
     pub reason: &'a str,
 }
 
 impl Boost {
-    /// One that has done nothing yet.
     pub(super) fn new(now: BootTime) -> Self {
         Self { began: now, until: now, kicks: BTreeSet::new(), next_pulse: None, has_helped: false, refusal: None }
     }
 
-    /// When it began.
     pub(super) fn began(&self) -> BootTime {
         self.began
     }
 
-    /// When a later kick or a further pulse is due.
+    /// When the next kick or pulse is due.
     pub(super) fn next_moment(&self) -> Option<BootTime> {
         sooner(self.kicks.first().copied(), self.next_pulse)
     }
 
-    /// Takes what became of a decision.
+    /// Takes the outcome of a decision.
     pub(super) fn take(&mut self, outcome: &Outcome) {
         self.has_helped |= outcome.effect == Effect::Written;
         if let Some(error) = outcome.error() {
@@ -57,12 +55,12 @@ impl Boost {
         }
     }
 
-    /// Why nothing of it took effect, where nothing has.
+    /// The last refusal, if no write has taken effect.
     pub(super) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref().filter(|_| !self.has_helped)
     }
 
-    /// Does what `plan` says about a launch that was noticed now.
+    /// Applies `plan` to a launch that was detected now.
     pub(super) fn help(
         &mut self,
         now: BootTime,
@@ -100,7 +98,7 @@ impl Boost {
         }
     }
 
-    /// The kicks and pulses whose moment has come.
+    /// Issues the kicks and pulses that are due.
     pub(super) fn on_moment(
         &mut self,
         now: BootTime,
@@ -121,7 +119,7 @@ impl Boost {
                     kick(window.as_ref(), sample, kicks.restart_load_window, reason, decisions);
                 }
                 Actuator::Pulse { target, value, lasting: Some(lasting) } if pulse_due => {
-                    pulse(target, value, "the launch outlasts the pulse before", decisions);
+                    pulse(target, value, "the launch outlasts the previous pulse", decisions);
                     self.next_pulse = sooner(self.next_pulse, Some(now + repeat_after(*lasting)));
                 }
                 _ => {}
@@ -137,7 +135,7 @@ fn sooner(one: Option<BootTime>, two: Option<BootTime>) -> Option<BootTime> {
     }
 }
 
-/// A little before the pulse ends, and never so often that the loop would do nothing else.
+/// After 90 % of the pulse, but at least 5 ms, so that pulses do not occupy the event loop.
 fn repeat_after(lasting: Duration) -> Duration {
     (lasting * 9 / 10).max(Duration::from_millis(5))
 }

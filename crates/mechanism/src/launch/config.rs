@@ -1,4 +1,4 @@
-//! The `[launch]` section: what begins a launch, what ends it, and what is done meanwhile.
+//! The `[launch]` section: what starts a launch, what ends it, and what is done in between.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,34 +11,34 @@ use crate::Enabled;
 use crate::bounds::{percent, within};
 use crate::deference::Intervals;
 
-/// Everything that can be set about the launch mechanism. The commented example is `packaging/brisk.toml`.
+/// All settings of the launch mechanism. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaunchConfig {
-    /// False keeps the mechanism off, whatever the device offers; auto leaves it to another manager of frequencies.
+    /// False keeps the mechanism off on every device; auto leaves launches to another frequency manager if one runs.
     pub enabled: Enabled,
     /// Act even where the predicted gain is below `minimum_gain_percent`: for experiments.
     pub force: bool,
     /// The predicted gain of a typical launch below which the mechanism stays off.
     #[serde(deserialize_with = "percent")]
     pub minimum_gain_percent: f64,
-    /// What begins a launch; none leaves it to the device (`triggers.rs`).
+    /// What starts a launch; an empty list lets the device decide (`triggers.rs`).
     pub triggers: Vec<Trigger>,
-    /// What may be used, most wanted first; each cpufreq policy gets the first that serves it well.
+    /// The allowed actuators in order of preference; each cpufreq policy gets the first that gains enough.
     pub actuators: Vec<ActuatorKind>,
-    /// Launches may begin at this rate for ever; beyond it events are dropped in the kernel.
+    /// The sustained rate of launches; above it, events are dropped in the kernel.
     #[serde(deserialize_with = "within::<_, 1, 60_000>")]
     pub maximum_launches_per_minute: u64,
-    /// That many launches may begin at once before the rate counts.
+    /// This many launches may start at once before the rate limit applies.
     #[serde(deserialize_with = "within::<_, 1, 1_000>")]
     pub burst_launches: u64,
-    /// How other managers of frequencies are noticed while `enabled` is auto.
+    /// How other frequency managers are detected while `enabled` is auto.
     pub other_managers: OtherManagersConfig,
-    /// Which processes count.
+    /// Which processes count as launches.
     pub filter: FilterConfig,
     /// When a launch is over.
     pub end: EndConfig,
-    /// `flexrate`: what is asked of Samsung's governor.
+    /// `flexrate`: the request to Samsung's governor.
     pub flexrate: FlexrateConfig,
     /// `kick`: when the unchanged tunables are written again.
     pub kick: KickConfig,
@@ -53,7 +53,7 @@ pub struct LaunchConfig {
 }
 
 impl LaunchConfig {
-    /// True where launches are left to other managers of frequencies.
+    /// True where launches are left to other frequency managers.
     pub fn defers(&self) -> bool {
         self.enabled == Enabled::Auto && !self.force
     }
@@ -82,26 +82,26 @@ impl Default for LaunchConfig {
     }
 }
 
-/// What begins a launch.
+/// What starts a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trigger {
-    /// A process was forked: earlier than `exec`, and more often without one.
+    /// A process was forked: earlier than `exec`, but more often not a launch.
     Fork,
-    /// A process became another program.
+    /// A process executed a program.
     Exec,
     /// A process changed its name.
     Comm,
-    /// A process changed its user: Android's zygote makes an application of its child.
+    /// A process changed its user, as Android's zygote children do when they become an application.
     Uid,
-    /// A process came into Android's `top-app` cpuset, or the control socket said that it is the foreground.
+    /// A process entered Android's `top-app` cpuset, or a client of the control socket reported it as the foreground.
     Foreground,
-    /// `brisk launch` or the control socket said so.
+    /// `brisk launch` or a client of the control socket announced it.
     Announced,
 }
 
 impl Trigger {
-    /// True for what a program can tell the control socket; the others need process events.
+    /// True for triggers that a client of the control socket can send; the other triggers need process events.
     pub fn can_be_told(&self) -> bool {
         matches!(self, Self::Foreground | Self::Announced)
     }
@@ -120,15 +120,15 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// The ways to make the governor answer sooner.
+/// The ways to make the governor react sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActuatorKind {
-    /// interactive's `boostpulse`: the boost ends by itself after `boostpulse_duration`.
+    /// interactive's `boostpulse`: the boost expires after `boostpulse_duration`.
     Boostpulse,
     /// Samsung ondemand's `flexrate_request`: some fast samples, then the governor's own rate again.
     Flexrate,
-    /// ondemand's `io_is_busy` and `sampling_rate` written again unchanged: the governor samples at once.
+    /// ondemand's `io_is_busy` and `sampling_rate`, rewritten unchanged: the governor samples at once.
     Kick,
     /// The launched process's utilisation floor: lasts as long as the process at most.
     Uclamp,
@@ -141,8 +141,8 @@ pub enum ActuatorKind {
 }
 
 impl ActuatorKind {
-    /// Every kind, the safest in a crash first: what ends by itself, what changes nothing, what dies with its process,
-    /// what is leased, and last the lease that costs most energy if it stayed.
+    /// Every kind, ordered by safety if brisk crashes: effects that expire, rewrites that change nothing, the clamp that ends
+    /// with its process, leases, and last the lease that would cost most energy if it stayed.
     pub const ALL: [Self; 7] = [
         Self::Boostpulse,
         Self::Flexrate,
@@ -168,14 +168,14 @@ impl fmt::Display for ActuatorKind {
     }
 }
 
-/// Other managers of frequencies that start and end while the daemon runs.
+/// Other frequency managers that start and stop while the daemon runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OtherManagersConfig {
-    /// They are looked for so often at most, after processes have started, and so often while launches are left to one.
+    /// The minimum interval between checks after process starts, and the interval while launches are left to a manager.
     #[serde(deserialize_with = "within::<_, 1, 3_600>")]
     pub check_s: u64,
-    /// Launches are helped again once they have been gone for so long.
+    /// Launches are helped again once no manager has run for this long.
     #[serde(deserialize_with = "within::<_, 0, 86_400>")]
     pub away_s: u64,
 }
@@ -192,28 +192,28 @@ impl Default for OtherManagersConfig {
     }
 }
 
-/// When a launch is over: whatever comes first.
+/// When a launch is over: at the first of these conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EndConfig {
-    /// A launch never lasts longer.
+    /// The longest launch.
     #[serde(deserialize_with = "within::<_, 10, 600_000>")]
     pub deadline_ms: u64,
-    /// Before that, load and foreground do not end it.
+    /// Load and foreground do not end a launch before this time.
     #[serde(deserialize_with = "within::<_, 0, 60_000>")]
     pub minimum_ms: u64,
-    /// Learn how long each application takes, and end its launches soon after that.
+    /// Learn how long each application takes to launch, and end its launches soon after that time.
     pub learn: bool,
-    /// Over when the CPUs together are busy less than this (100 is one CPU); 0 turns this off.
+    /// Over when the total CPU load is below this (100 is one CPU); 0 disables this condition.
     #[serde(deserialize_with = "within::<_, 0, 100_000>")]
     pub load_below_cpu_percent: u64,
-    /// How often the load is looked at, only while a launch lasts that holds something.
+    /// The load sampling period; the load is sampled only during launches that hold something.
     #[serde(deserialize_with = "within::<_, 10, 10_000>")]
     pub load_period_ms: u64,
-    /// That many times in a row.
+    /// The number of consecutive samples below the threshold.
     #[serde(deserialize_with = "within::<_, 1, 100>")]
     pub load_periods: u64,
-    /// Over when the launched process comes to the foreground. Has no effect on a launch that was noticed by that.
+    /// Over when the launched process comes to the foreground. No effect on launches that the foreground itself triggered.
     pub foreground: bool,
 }
 
@@ -238,7 +238,7 @@ pub struct FlexrateConfig {
     /// The period of the fast samples.
     #[serde(deserialize_with = "within::<_, 1_000, 1_000_000>")]
     pub sampling_rate_us: u64,
-    /// How many of them.
+    /// The number of fast samples.
     #[serde(deserialize_with = "within::<_, 1, 1_000>")]
     pub samples: u64,
 }
@@ -249,14 +249,14 @@ impl Default for FlexrateConfig {
     }
 }
 
-/// When the kick's writes are made.
+/// When the kick writes are made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KickConfig {
-    /// Moments after the launch was noticed at which the governor is made to look; 0 is at once.
+    /// Times after the detection of the launch at which the governor is made to sample; 0 is at once.
     #[serde(deserialize_with = "kick_moments")]
     pub at_us: Vec<u64>,
-    /// Write `io_is_busy` again first, so that the load is measured from now on.
+    /// Rewrite `io_is_busy` first, so that the load window restarts.
     pub restart_load_window: bool,
 }
 
@@ -270,7 +270,7 @@ impl Default for KickConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SamplingRateConfig {
-    /// The period to lease; the paper's is 50 000 in place of 100 000.
+    /// The period to lease; the paper uses 50 000 instead of 100 000.
     #[serde(deserialize_with = "within::<_, 100, 10_000_000>")]
     pub sampling_rate_us: u64,
 }
@@ -281,7 +281,7 @@ impl Default for SamplingRateConfig {
     }
 }
 
-/// A floor below which the frequency does not go.
+/// A frequency floor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScalingMinFreqConfig {
@@ -300,12 +300,12 @@ impl Default for ScalingMinFreqConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateLimitConfig {
-    /// The limit to lease.
+    /// The rate limit to lease.
     #[serde(deserialize_with = "within::<_, 0, 1_000_000>")]
     pub rate_limit_us: u64,
 }
 
-/// The utilisation that the scheduler is told to assume at least.
+/// The minimum utilisation that the scheduler assumes (uclamp).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UclampConfig {
@@ -320,9 +320,9 @@ impl Default for UclampConfig {
     }
 }
 
-/// The longest sequence of kicks: more would be a governor of its own.
+/// The longest sequence of kicks: more would amount to a second governor.
 const MAXIMUM_KICKS: usize = 32;
-/// The last moment of a kick.
+/// The latest time of a kick.
 const MAXIMUM_KICK_AT_US: u64 = 10_000_000;
 
 fn kick_moments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {

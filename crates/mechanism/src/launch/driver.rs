@@ -1,4 +1,4 @@
-//! Launch on a device: reads what it offers, for [`LaunchPolicy`].
+//! Launch on a device: probes it for [`LaunchPolicy`].
 
 use super::{LaunchConfig, LaunchDevice, LaunchPolicy, NAME, triggers};
 use crate::{Decision, Mechanism, Surroundings};

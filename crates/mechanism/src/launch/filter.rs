@@ -8,8 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Glob, Process};
 
-/// Which processes count as launches: each list that is not empty must have an entry that fits. Announced launches
-/// pass without a filter.
+/// Which processes count as launches: each non-empty list must have a matching entry. Announced launches bypass the filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FilterConfig {
@@ -21,12 +20,12 @@ pub struct FilterConfig {
     pub cgroups: Vec<Glob>,
     /// Globs of the process's own name.
     pub commands: Vec<Glob>,
-    /// Globs of names that never count.
+    /// Globs of names that are never launches.
     pub excluded_commands: Vec<Glob>,
 }
 
 impl FilterConfig {
-    /// True when `process` counts. A fact that was not to be had fits no list.
+    /// True when `process` counts as a launch. A fact that could not be read matches no list.
     pub fn passes(&self, process: &Process) -> bool {
         let fits = |globs: &[Glob], text: &Option<String>| {
             globs.is_empty() || text.as_ref().is_some_and(|text| globs.iter().any(|glob| glob.matches(text)))

@@ -1,4 +1,4 @@
-//! One launch that goes on, and which were helped lately.
+//! A running launch, and the launches that were helped recently.
 
 use std::time::Duration;
 
@@ -6,26 +6,25 @@ use super::config::Trigger;
 use crate::{Process, Target};
 use brisk_sys::BootTime;
 
-/// Name of a launch whose process was gone before its name could be read.
+/// Name of a launch if its process exited before its name could be read.
 pub(super) const UNNAMED: &str = "?";
 
-/// What the kernel keeps of a name (`comm`).
+/// The length of a name in the kernel (`comm`).
 const COMMAND_BYTES: usize = 15;
 
-/// A launch that goes on.
+/// A running launch.
 #[derive(Debug)]
 pub(super) struct Launch {
     /// Its name, or [`UNNAMED`].
     pub application: String,
-    /// Its process, with its start time where that is known.
+    /// Its process, with the start time where known.
     pub process: Option<(u32, Option<u64>)>,
-    /// What has told of it.
+    /// The trigger that detected it, or that last gave its name.
     pub trigger: Trigger,
-    /// When it began.
     pub began: BootTime,
-    /// When it is over at the latest.
+    /// When it ends at the latest.
     pub deadline: BootTime,
-    /// The deadline is that of the learned duration.
+    /// The deadline comes from the learned duration.
     pub learned: bool,
 }
 
@@ -35,8 +34,8 @@ impl Launch {
         self.process.is_some_and(|(own, _)| own == pid)
     }
 
-    /// True when it is the launch of an application called `command` whose process was not known: a process's name is cut after
-    /// 15 bytes.
+    /// True when its process is not known yet and its application matches `command`, a process name, which the kernel truncates
+    /// to 15 bytes.
     pub fn awaits(&self, command: Option<&str>) -> bool {
         let is_called = |command: &str| {
             let application = self.application.as_bytes();
@@ -45,13 +44,13 @@ impl Launch {
         self.process.is_none() && command.is_some_and(is_called)
     }
 
-    /// Its process's utilisation clamp.
+    /// The utilisation clamp of its process.
     pub fn clamp(&self) -> Option<Target> {
         let (pid, start_time_ticks) = self.process?;
         Some(Target::UtilizationClampMinimum { pid, start_time_ticks: start_time_ticks? })
     }
 
-    /// Why something is done for it that `trigger` has told of, in words.
+    /// The reason for decisions that `trigger` caused, in words.
     pub fn reason(&self, trigger: Trigger) -> String {
         match (self.application.as_str(), self.process) {
             (UNNAMED, Some((pid, _))) => format!("launch of process {pid}, noticed by {trigger}"),
@@ -61,20 +60,20 @@ impl Launch {
     }
 }
 
-/// The processes whose launch was helped and is over, for as long as a launch may last: what comes to the foreground then is the
-/// same start.
+/// The processes of helped launches that are over, kept for as long as a launch may last: if such a process then comes to the
+/// foreground, that is the same launch.
 #[derive(Debug, Default)]
 pub(super) struct HelpedLately(Vec<((u32, Option<u64>), BootTime)>);
 
 impl HelpedLately {
-    /// Notes that `launch` is over, which might have lasted for `longest`.
+    /// Stores that `launch`, which could have lasted for `longest`, is over.
     pub fn note(&mut self, now: BootTime, launch: &Launch, longest: Duration) {
         self.0.retain(|(_, until)| *until > now);
         let until = launch.began + longest;
         self.0.extend(launch.process.filter(|_| until > now).map(|process| (process, until)));
     }
 
-    /// True when `process` is one of them at `now`.
+    /// True when the launch of `process` was helped recently.
     pub fn has(&self, now: BootTime, process: &Process) -> bool {
         let is_same = |start: Option<u64>| start.is_none() || start == process.start_time_ticks;
         self.0.iter().any(|&((pid, start), until)| pid == process.pid && until > now && is_same(start))

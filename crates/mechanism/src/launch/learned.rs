@@ -1,7 +1,7 @@
-//! How long each application takes to launch, learned from its launches that ended by themselves.
+//! How long each application takes to launch, learned from its launches.
 //!
-//! As TCP estimates its retransmission timeout (RFC 6298): a running mean and a running mean deviation; a launch is
-//! given up when it takes longer than the mean and four deviations.
+//! The estimate is TCP's for its retransmission timeout (RFC 6298): a running mean and a running mean deviation. A launch is
+//! cut off when it takes longer than the mean plus four deviations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::recency::{CAPACITY, make_room};
 
 const MEAN_WEIGHT: f64 = 1.0 / 8.0;
 const DEVIATION_WEIGHT: f64 = 1.0 / 4.0;
-/// So many launches before the estimate is trusted.
+/// The number of launches before the estimate is trusted.
 const LAUNCHES_BEFORE_TRUST: u64 = 3;
-/// The estimate never ends a launch sooner than this share above its mean.
+/// The limit is at least this multiple of the mean.
 const HEADROOM: f64 = 1.25;
-/// The number of the state file's format.
+/// The version of the state file's format.
 const VERSION: u32 = 1;
 
-/// Where it is kept.
+/// The state file.
 pub const FILE: LearnedFile = LearnedFile {
     name: "launch-durations.json",
     what: "learned durations",
@@ -28,25 +28,25 @@ pub const FILE: LearnedFile = LearnedFile {
     is_durable: false,
 };
 
-/// What was learned, kept across runs as JSON.
+/// The learned durations, kept across runs as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LearnedDurations {
     version: u32,
-    /// Counts launches over all applications: the order in which they were last seen.
+    /// The number of launches of all applications: gives the order in which applications were last seen.
     launches: u64,
     applications: BTreeMap<String, Learned>,
 }
 
-/// One application's launches.
+/// The estimate for one application.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
     /// Running mean of the duration.
     pub mean_ms: f64,
-    /// Running mean deviation from that.
+    /// Running mean deviation from the mean.
     pub deviation_ms: f64,
-    /// Launches that it was learned from.
+    /// The number of launches behind the estimate.
     pub launches: u64,
-    /// [`LearnedDurations::launches`] at its last one.
+    /// [`LearnedDurations::launches`] at its last launch.
     last: u64,
 }
 
@@ -57,7 +57,7 @@ impl Default for LearnedDurations {
 }
 
 impl LearnedDurations {
-    /// Reads a state file; `None` when it is damaged or of another version, which costs only what was learned.
+    /// Reads a state file; `None` when it is damaged or of another version: only the learned durations are lost then.
     pub fn parse(text: &str) -> Option<Self> {
         let state: Self = serde_json::from_slice(text.as_bytes()).ok()?;
         let plausible = |learned: &Learned| {
@@ -81,15 +81,15 @@ impl LearnedDurations {
         self.applications.get(application)
     }
 
-    /// After how long a launch of `application` is given up, once it is known well enough.
+    /// The time after which a launch of `application` is cut off, once enough launches are known.
     pub fn limit(&self, application: &str) -> Option<Duration> {
         let learned = self.get(application).filter(|learned| learned.launches >= LAUNCHES_BEFORE_TRUST)?;
         let limit_ms = (learned.mean_ms + 4.0 * learned.deviation_ms).max(learned.mean_ms * HEADROOM);
         Some(Duration::from_secs_f64(limit_ms.min(1e9) / 1_000.0))
     }
 
-    /// Learns from a launch of `application` that took `duration`. One that was cut off at its limit took longer than
-    /// that, and how long is not known: it counts as twice its limit, so that a limit that became too short grows.
+    /// Learns from a launch of `application` that took `duration`. A launch that was cut off at its limit took longer by an
+    /// unknown time: it counts as twice the limit, so that a limit that has become too short grows.
     pub fn learn(&mut self, application: &str, duration: Duration, cut_off: bool) {
         let sample_ms = duration.as_secs_f64() * if cut_off { 2_000.0 } else { 1_000.0 };
         self.launches += 1;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recent_application_makes_room() {
+    fn the_least_recently_seen_application_is_evicted() {
         let mut durations = LearnedDurations::default();
         for number in 0..CAPACITY + 10 {
             durations.learn(&format!("application {number}"), Duration::from_millis(10), false);

@@ -1,28 +1,28 @@
-//! How often launches may begin.
+//! Limits how often launches may start.
 
 use std::time::Duration;
 
 use brisk_sys::BootTime;
 
-/// The generic cell rate algorithm (ITU-T I.371): a rate with a tolerance for bursts, in one moment of state.
+/// The generic cell rate algorithm (ITU-T I.371): a rate with a tolerance for bursts; its state is one point in time.
 #[derive(Debug)]
 pub struct RateLimiter {
     interval: Duration,
     tolerance: Duration,
-    /// When the next launch would come if all came at the rate.
+    /// The theoretical arrival time of the next launch.
     expected: BootTime,
     muted_until: Option<BootTime>,
 }
 
 impl RateLimiter {
-    /// A limiter that admits `per_minute` for ever and `burst` at once.
+    /// A limiter that admits `per_minute` launches in the long run and `burst` at once.
     pub fn new(per_minute: u64, burst: u64) -> Self {
         let interval = Duration::from_secs(60) / u32::try_from(per_minute.max(1)).unwrap_or(u32::MAX);
         let tolerance = interval * u32::try_from(burst.saturating_sub(1)).unwrap_or(u32::MAX);
         Self { interval, tolerance, expected: BootTime::default(), muted_until: None }
     }
 
-    /// True when one more may begin at `now`, which then counts.
+    /// True when one more launch may start at `now`; it is then counted.
     pub fn admit(&mut self, now: BootTime) -> bool {
         let expected = self.expected.max(now);
         if expected.since(now) > self.tolerance {
@@ -34,20 +34,20 @@ impl RateLimiter {
         true
     }
 
-    /// Notes until when nothing more would be admitted.
+    /// Stores until when no launch is admitted.
     fn mute(&mut self, now: BootTime) {
         let excess = self.expected.since(now).saturating_sub(self.tolerance);
         self.muted_until = (!excess.is_zero()).then(|| now + excess);
     }
 
-    /// Takes note of the time.
+    /// Clears the mute once its time has passed.
     pub fn recover(&mut self, now: BootTime) {
         if self.muted_until.is_some_and(|until| until <= now) {
             self.muted_until = None;
         }
     }
 
-    /// Until when nothing would be admitted, as long as that is known to lie ahead.
+    /// Until when no launch is admitted; `None` after that time was passed to [`RateLimiter::recover`].
     pub fn muted_until(&self) -> Option<BootTime> {
         self.muted_until
     }

@@ -1,7 +1,7 @@
-//! Launch: notice that an application starts, and make the frequency governor answer at once for as long as it lasts.
+//! Launch: detects that an application starts, and makes the frequency governor react at once while the launch lasts.
 //!
-//! `probe` reads what the device offers, `triggers` says how launches are noticed there, `prediction` says what that is worth,
-//! `actuator` chooses, `policy` decides about each event, `boost` is what it does meanwhile.
+//! `probe` reads what the device offers, `triggers` says how launches are detected there, `prediction` estimates the gain,
+//! `actuator` chooses how to help, `policy` decides on each event, and `boost` issues the writes during a launch.
 //! Paper: "Performance Improvement of Application Programs using an Adaptive Sampling Method" (2017).
 
 pub mod actuator;

@@ -1,4 +1,4 @@
-//! What `brisk launch watch` shows: beginnings and ends of launches.
+//! What `brisk launch watch` shows: starts and ends of launches.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use brisk_sys::BootTime;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "launch", rename_all = "kebab-case")]
 pub enum Notice {
-    /// It was noticed, or noticed again by a further trigger.
+    /// It was detected, or a further trigger fired for it.
     Began {
         /// When.
         at: BootTime,
-        /// Its application; `?` when its process was gone before its name could be read.
+        /// Its application; `?` when its process exited before its name could be read.
         application: String,
         /// Its process, where it is known.
         pid: Option<u32>,
-        /// By what.
+        /// The trigger that detected it.
         trigger: Trigger,
-        /// False when a further trigger noticed it again.
+        /// False for a further trigger of the same launch.
         first: bool,
     },
     /// It is over.
@@ -43,15 +43,15 @@ pub enum Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndReason {
-    /// The CPUs have become quiet.
+    /// The CPU load fell below the threshold.
     LoadFell,
     /// Its process is in the foreground.
     Foreground,
-    /// Its process has ended.
+    /// Its process exited.
     Exited,
-    /// Who announced it said so.
+    /// The client that announced it reported the end.
     Finished,
-    /// It took longer than a launch may, or than those of its application did.
+    /// It exceeded the longest launch, or the learned limit of its application.
     Deadline,
 }
 

@@ -1,43 +1,43 @@
-//! How much a launch loses to the governor, and what an actuator would leave of that: a small model, no measurement.
+//! Estimates a launch's loss to the governor, and the loss that remains with an actuator: a small model, no measurement.
 //!
-//! The typical launch is one second of work at the maximum frequency on one CPU that was idle at the minimum before.
-//! What the model knows of each governor, with its source in Linux 6.1 unless said otherwise:
+//! The typical launch is one second of work at the maximum frequency, on one CPU that was idle at the minimum before.
+//! The model of each governor, with its source in Linux 6.1 unless stated otherwise:
 //!
-//! - ondemand (`drivers/cpufreq/cpufreq_governor.c`, `cpufreq_ondemand.c`) samples at the wake-up itself, sees the idle
-//!   past and stays low; it looks again a full `sampling_rate` later, at the next call of the scheduler's hook, which
-//!   comes with a tick; a load above `up_threshold` means the maximum. A write of `sampling_rate` makes the next call
-//!   of the hook sample (`sampling_rate_store` sets the delay to 0), and the daemon's own going to sleep is such a call
-//!   while it is a real-time task. Before 4.7 deferrable work ran in place of the hook, with the same period; there a
-//!   shorter period counts from the write (`update_sampling_rate`, in Samsung's and others' 3.0 as well).
-//! - conservative samples alike and climbs `freq_step` percent of the maximum a sample.
-//! - schedutil (`kernel/sched/cpufreq_schedutil.c`) asks for 1.25 x frequency x utilisation. Utilisation grows with a
-//!   half-life of 32 ms (`kernel/sched/pelt.c`) from the half of the capacity that a new task starts with
-//!   (`post_init_entity_util_avg`). "Frequency" is the present one, or with frequency invariance the maximum; then
-//!   utilisation grows in proportion to the speed (`update_rq_clock_pelt`), and a task that outgrows 80 % of a small
+//! - ondemand (`drivers/cpufreq/cpufreq_governor.c`, `cpufreq_ondemand.c`) samples at the wake-up itself, where the load
+//!   window is still idle, and stays low. It samples again a full `sampling_rate` later, at the next call of the scheduler's
+//!   hook, which comes with a tick. A load above `up_threshold` sets the maximum. After a write of `sampling_rate`, the next
+//!   call of the hook samples (`sampling_rate_store` sets the delay to 0); when the daemon goes to sleep as a real-time task,
+//!   that is such a call. Before 4.7, deferrable work ran instead of the hook, with the same period; there a shorter period
+//!   starts at the write (`update_sampling_rate`, in Samsung's and others' 3.0 as well).
+//! - conservative samples in the same way and climbs `freq_step` percent of the maximum per sample.
+//! - schedutil (`kernel/sched/cpufreq_schedutil.c`) requests 1.25 x frequency x utilisation. Utilisation grows with a
+//!   half-life of 32 ms (`kernel/sched/pelt.c`), starting for a new task at half the capacity
+//!   (`post_init_entity_util_avg`). "Frequency" is the current one, or the maximum with frequency invariance. With it,
+//!   utilisation grows in proportion to the speed (`update_rq_clock_pelt`), and a task that exceeds 80 % of a small
 //!   CPU moves to a big one (`fits_capacity`); a task with a high clamp starts there.
-//! - interactive (Android's, up to 4.x) looks every `timer_rate`, goes to `hispeed_freq` first and further after
+//! - interactive (Android's, up to 4.x) samples every `timer_rate`, goes to `hispeed_freq` first and higher after
 //!   `above_hispeed_delay`; `boostpulse` goes to `hispeed_freq` at once.
 
-/// Work of the typical launch, in microseconds at the maximum frequency: a cold start of an application takes about
-/// a second, and the longer it takes, the less there is to gain.
+/// Work of the typical launch, in microseconds at the maximum frequency: a cold start of an application takes about a
+/// second; the longer it takes, the smaller the relative gain.
 pub const TYPICAL_WORK_US: u64 = 1_000_000;
 /// From the first instruction of the launch to the write, at the lowest frequency.
 const NOTICE_US: u64 = 1_250;
-/// Time between ticks where the kernel does not say: CONFIG_HZ=250, Debian's and most devices'.
+/// The scheduler tick for CONFIG_HZ=250, as on Debian and most devices.
 const TICK_US: u64 = 4_000;
 /// The model's resolution.
 const STEP_US: u64 = 250;
-/// No launch of the model lasts longer; the slowest governor holds the lowest frequency.
+/// The longest modelled launch; the slowest governor stays at the lowest frequency.
 const HORIZON_US: u64 = 120_000_000;
 /// A task fits a CPU up to this share of its capacity.
 const FITS: f64 = 0.8;
 /// Half-life of utilisation (PELT).
 const HALF_LIFE_US: f64 = 32_000.0;
 
-/// A governor's way to decide, with the tunables in force.
+/// A governor's algorithm with its current tunables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Governor {
-    /// ondemand and its relatives, of any age.
+    /// ondemand and its derivatives, of any kernel version.
     Ondemand {
         /// `sampling_rate`.
         sampling_rate_us: u64,
@@ -53,7 +53,7 @@ pub enum Governor {
     Schedutil {
         /// `rate_limit_us`.
         rate_limit_us: u64,
-        /// The scheduler knows how fast the CPU runs (`arch_scale_freq_invariant`).
+        /// The scheduler knows the current speed of the CPU (`arch_scale_freq_invariant`).
         frequency_invariant: bool,
         /// Speed of these CPUs at their highest frequency, in thousandths of the device's fastest.
         capacity_permille: u64,
@@ -69,31 +69,31 @@ pub enum Governor {
     },
 }
 
-/// What an actuator does to the decision.
+/// How an actuator changes the governor's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Help {
     /// Nothing: the governor alone.
     None,
-    /// A sample is taken when the launch was noticed.
+    /// The governor samples when the launch is detected.
     Sample,
-    /// From the notice on, ondemand's or conservative's period is this, and a sample is taken.
+    /// From the detection on, ondemand's or conservative's period is this, and the governor samples.
     SamplingRate(u64),
-    /// From the notice on, the frequency is at least this many kHz.
+    /// From the detection on, the frequency is at least this many kHz.
     Floor(u32),
-    /// From the notice on, schedutil may change the frequency that often.
+    /// From the detection on, this is schedutil's rate limit in microseconds.
     RateLimit(u64),
-    /// From the notice on, the utilisation is at least this, of 1024.
+    /// From the detection on, the utilisation is at least this, of 1024.
     Utilisation(u64),
 }
 
-/// What the model says about one cpufreq policy.
+/// The model's result for one cpufreq policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
-    /// The typical launch at the maximum frequency all along.
+    /// Duration of the typical launch at the maximum frequency throughout.
     pub ideal_us: u64,
-    /// Under the governor as it is.
+    /// Duration under the unchanged governor.
     pub stock_us: u64,
-    /// With the actuator.
+    /// Duration with the actuator.
     pub helped_us: u64,
 }
 
@@ -107,23 +107,23 @@ impl Prediction {
         }
     }
 
-    /// By how much the launch gets shorter, in percent of the stock launch.
+    /// The reduction of the launch time, in percent of the stock launch.
     pub fn gain_percent(&self) -> f64 {
         (self.stock_us as f64 - self.helped_us as f64) * 100.0 / self.stock_us as f64
     }
 
-    /// What the governor loses against the maximum frequency, in milliseconds.
+    /// The loss of the stock governor against the maximum frequency, in milliseconds.
     pub fn stock_loss_ms(&self) -> f64 {
         (self.stock_us as f64 - self.ideal_us as f64) / 1_000.0
     }
 
-    /// What is still lost with the actuator, in milliseconds.
+    /// The remaining loss with the actuator, in milliseconds.
     pub fn helped_loss_ms(&self) -> f64 {
         (self.helped_us as f64 - self.ideal_us as f64) / 1_000.0
     }
 }
 
-/// How long the typical launch takes.
+/// The duration of the typical launch.
 fn launch_us(governor: Governor, frequencies_khz: &[u32], help: Help) -> u64 {
     let (Some(&lowest), Some(&highest)) = (frequencies_khz.first(), frequencies_khz.last()) else {
         return TYPICAL_WORK_US;
@@ -146,14 +146,14 @@ fn launch_us(governor: Governor, frequencies_khz: &[u32], help: Help) -> u64 {
         state.scaled_us += work;
         now_us += STEP_US;
         if state.khz == highest && state.capacity >= 1.0 {
-            // Full load never lowers it again.
+            // Under full load the governor never lowers the frequency.
             return now_us + (TYPICAL_WORK_US as f64 - done).max(0.0) as u64;
         }
     }
     now_us
 }
 
-/// When the governor looks first after the wake-up: on average half a tick after its period.
+/// The governor's first sample after the wake-up: on average half a tick after its period.
 fn first_sample_us(governor: Governor) -> u64 {
     match governor {
         Governor::Ondemand { sampling_rate_us, .. } | Governor::Conservative { sampling_rate_us, .. } => {
@@ -170,16 +170,16 @@ struct State {
     wish_khz: u32,
     next_sample_us: u64,
     above_hispeed_at_us: Option<u64>,
-    /// Time on the clock by which utilisation grows under frequency invariance: slower at low frequencies.
+    /// The PELT clock under frequency invariance: slower at low frequencies.
     scaled_us: f64,
-    /// Of the CPU that the launch is on, 1 for the fastest.
+    /// Capacity of the launch's current CPU; 1 for the fastest.
     capacity: f64,
 }
 
 impl State {
     fn step(&mut self, governor: Governor, frequencies_khz: &[u32], help: Help, now_us: u64) {
         let noticed = now_us >= NOTICE_US;
-        // The step in which the write is made.
+        // The model step in which the write happens.
         if noticed && now_us < NOTICE_US + STEP_US {
             let sample_us = match (help, governor) {
                 (Help::SamplingRate(rate_us), Governor::Ondemand { hooked: false, .. }) => {
@@ -254,18 +254,18 @@ fn capacity(governor: Governor) -> f64 {
     }
 }
 
-/// Utilisation of a task that runs all the time, `elapsed_us` after it was `start`.
+/// Utilisation of a task that runs continuously, `elapsed_us` after it was `start`.
 fn grown(start: f64, elapsed_us: f64) -> f64 {
     1.0 - (1.0 - start) * 0.5_f64.powf(elapsed_us / HALF_LIFE_US)
 }
 
-/// The lowest frequency that is not below `khz`, or the highest.
+/// The lowest frequency not below `khz`, or else the highest.
 fn at_least(frequencies_khz: &[u32], khz: u32) -> u32 {
     let highest = frequencies_khz[frequencies_khz.len() - 1];
     frequencies_khz.iter().copied().find(|&frequency| frequency >= khz).unwrap_or(highest)
 }
 
-/// The highest frequency that is not above `khz`, or the lowest.
+/// The highest frequency not above `khz`, or else the lowest.
 fn at_most(frequencies_khz: &[u32], khz: u32) -> u32 {
     frequencies_khz.iter().rev().copied().find(|&frequency| frequency <= khz).unwrap_or(frequencies_khz[0])
 }
@@ -281,16 +281,16 @@ mod tests {
     }
 
     #[test]
-    fn a_kick_leaves_little_of_a_slow_ondemand() {
+    fn a_kick_removes_most_of_the_loss_to_a_slow_ondemand() {
         let prediction = predict(Governor::Ondemand { sampling_rate_us: 100_000, hooked: true }, Help::Sample);
-        // 102 ms at a sixth of the speed lose 85 ms.
+        // 102 ms at a sixth of the speed cost 85 ms.
         assert!((prediction.stock_loss_ms() - 85.0).abs() < 1.0, "{prediction:?}");
         assert!(prediction.helped_loss_ms() < 2.0, "measured: 1.1 ms; {prediction:?}");
         assert!((7.0..8.0).contains(&prediction.gain_percent()), "{prediction:?}");
     }
 
     #[test]
-    fn the_papers_method_gains_what_the_paper_says() {
+    fn the_papers_method_gains_what_the_paper_reports() {
         let old = Governor::Ondemand { sampling_rate_us: 100_000, hooked: false };
         let gain = predict(old, Help::SamplingRate(50_000)).gain_percent();
         assert!((2.0..5.0).contains(&gain), "the paper's range; predicted {gain}");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn with_frequency_invariance_a_full_clamp_is_as_good_as_a_floor() {
+    fn with_frequency_invariance_a_full_clamp_equals_a_floor() {
         let stock = Governor::Schedutil { rate_limit_us: 1_000, frequency_invariant: true, capacity_permille: 1_000 };
         let loss = |help| predict(stock, help).helped_loss_ms();
         assert!(loss(Help::None) > 2.0, "{}", loss(Help::None));

@@ -1,4 +1,4 @@
-//! What this device offers to the launch mechanism: read once, and again when CPUs or governors change.
+//! Reads what this device offers to the launch mechanism: once, and again when CPUs or governors change.
 
 use std::path::{Path, PathBuf};
 
@@ -11,24 +11,24 @@ use brisk_sys::sched::uclamp;
 use brisk_sys::system::other_managers;
 use brisk_sys::{DeviceError, Root};
 
-/// Facts about a device, as plain data: what is decided from them is decided in `actuator.rs`.
+/// Facts about a device, as plain data; `actuator.rs` decides from them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaunchDevice {
     /// The cpufreq policies that govern an online CPU.
     pub policies: Vec<PolicyFacts>,
-    /// What could not be read, in words.
+    /// Read errors, in words.
     pub faults: Vec<String>,
-    /// CPUs online; at least one.
+    /// The number of online CPUs; at least one.
     pub cpu_count: u32,
-    /// Linux's version, where it could be read.
+    /// The kernel version, where it could be read.
     pub kernel: Option<(u32, u32)>,
     /// The kernel clamps utilisation (CONFIG_UCLAMP_TASK).
     pub uclamp: bool,
     /// The kernel reports process events (CONFIG_PROC_EVENTS).
     pub process_events: bool,
-    /// Android's `top-app` cpuset is there.
+    /// Android's `top-app` cpuset exists.
     pub top_app: bool,
-    /// What else manages frequencies (`Job::doers`), where that was asked.
+    /// Other programs that manage frequencies (`Job::doers`), where that was probed.
     pub doers: Option<String>,
 }
 
@@ -37,31 +37,31 @@ pub struct LaunchDevice {
 pub struct PolicyFacts {
     /// `policy0`.
     pub name: String,
-    /// Its folder as named on the device.
+    /// Its folder, as a path on the device.
     pub folder: PathBuf,
-    /// The governor in force.
+    /// The current governor.
     pub governor: String,
     pub driver: Option<String>,
-    /// The folder of the governor's tunables, as named on the device.
+    /// The folder of the governor's tunables, as a path on the device.
     pub tunables: Option<PathBuf>,
-    /// The frequencies that the governor may choose now, ascending; empty when the limits cannot be read.
+    /// The frequencies that the governor may currently choose, ascending; empty when the limits cannot be read.
     pub frequencies_khz: Vec<u32>,
-    /// `sampling_rate` of ondemand and its relatives.
+    /// `sampling_rate` of ondemand and its derivatives.
     pub sampling_rate_us: Option<u64>,
-    /// The least that `sampling_rate` accepts, on kernels that say so.
+    /// The least value that `sampling_rate` accepts, on kernels that expose it.
     pub sampling_rate_minimum_us: Option<u64>,
-    /// `io_is_busy` is there.
+    /// `io_is_busy` exists.
     pub io_is_busy: bool,
     /// conservative's `freq_step`.
     pub freq_step_percent: Option<u64>,
-    /// `cpu_capacity` of its CPUs, 1024 for the device's fastest. Kernels that show it know how fast a CPU runs now
+    /// `cpu_capacity` of its CPUs, 1024 for the device's fastest. Kernels that expose it know the current speed of a CPU
     /// (frequency invariance).
     pub capacity: Option<u64>,
-    /// schedutil's `rate_limit_us`; Android's kernels have `up_rate_limit_us` in its place.
+    /// schedutil's `rate_limit_us`; Android kernels have `up_rate_limit_us` instead.
     pub rate_limit: Option<(&'static str, u64)>,
-    /// interactive's `boostpulse` is there.
+    /// interactive's `boostpulse` exists.
     pub boostpulse: bool,
-    /// How long a boost pulse lasts (`boostpulse_duration`).
+    /// The duration of a boost pulse (`boostpulse_duration`).
     pub boostpulse_duration_us: Option<u64>,
     /// interactive's `hispeed_freq`.
     pub hispeed_khz: Option<u32>,
@@ -69,12 +69,12 @@ pub struct PolicyFacts {
     pub timer_rate_us: Option<u64>,
     /// interactive's first `above_hispeed_delay`.
     pub above_hispeed_delay_us: Option<u64>,
-    /// Samsung's `flexrate_request` is there.
+    /// Samsung's `flexrate_request` exists.
     pub flexrate_request: bool,
 }
 
 impl LaunchDevice {
-    /// Reads the device below `root`. What is missing is a fact, what is broken is in `faults`.
+    /// Reads the device below `root`. A missing file is a fact; a read error goes to `faults`.
     pub fn probe(root: &Root) -> Self {
         let policies = Policies::read(root);
         Self {
@@ -89,8 +89,8 @@ impl LaunchDevice {
         }
     }
 
-    /// The same for what `config` decides: who else manages frequencies counts only where that is left to the device, and
-    /// is not cheap to find out.
+    /// Like [`LaunchDevice::probe`], but also finds other frequency managers if `config` defers to them, because that probe is
+    /// expensive.
     pub fn probe_for(root: &Root, config: &LaunchConfig) -> Self {
         let doers = if config.defers() { Job::Frequency.doers(&other_managers::find(root)) } else { None };
         Self { doers, ..Self::probe(root) }
@@ -132,7 +132,7 @@ impl PolicyFacts {
     }
 }
 
-/// The frequencies within the policy's limits: the driver's table where it shows one, else the limits themselves.
+/// The frequencies within the policy's limits: from the driver's table where it exists, else only the limits.
 fn frequencies(root: &Root, policy: &FrequencyPolicy) -> Vec<u32> {
     let minimum = policy.minimum_khz.or(policy.hardware_minimum_khz);
     let maximum = policy.maximum_khz.or(policy.hardware_maximum_khz);
@@ -146,7 +146,7 @@ fn frequencies(root: &Root, policy: &FrequencyPolicy) -> Vec<u32> {
     frequencies
 }
 
-/// The first number in a tunable: interactive's lists (`20000 1400000:40000`) begin with the one that counts first.
+/// The first number in a tunable: interactive's lists (`20000 1400000:40000`) start with the value that applies first.
 fn first_number(root: &Root, file: &Path) -> Option<u64> {
     let text = root.read(file).ok()?;
     text.split(|character: char| !character.is_ascii_digit()).next()?.parse().ok()
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ondemand_policy_is_read_whole() {
+    fn an_ondemand_policy_is_read_completely() {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [
             ("proc/sys/kernel/osrelease", "6.1.0-56-amd64\n"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn either_name_of_the_clamps_sysctl_shows_them() {
+    fn either_name_of_the_uclamp_sysctl_is_detected() {
         for name in ["sched_util_clamp_min", "sched_uclamp_util_min"] {
             let folder = tempfile::tempdir().unwrap();
             fs::create_dir_all(folder.path().join("proc/sys/kernel")).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_fact_too() {
+    fn an_empty_tree_yields_default_facts() {
         let folder = tempfile::tempdir().unwrap();
         let facts = LaunchDevice::probe(&Root::at(folder.path()));
         assert_eq!(facts, LaunchDevice { cpu_count: 1, ..LaunchDevice::default() });

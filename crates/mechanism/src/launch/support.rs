@@ -1,10 +1,10 @@
-//! What this device offers to launch.
+//! What this device offers to the launch mechanism.
 
 use super::{LaunchConfig, LaunchDevice, LaunchPlan};
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 
-/// What this device offers to the launch mechanism under `config`, and whether the daemon does it now (`running`).
+/// What this device offers to the launch mechanism under `config`, and whether the daemon uses it now (`running`).
 pub fn support(root: &Root, config: &LaunchConfig, running: bool) -> Support {
     let support = LaunchPlan::of(&LaunchDevice::probe_for(root, config), config).support;
     if support.state != SupportState::Active || running {

@@ -1,25 +1,25 @@
-//! What begins a launch on this device: as configured or, where that is left to the device, what it tells of.
+//! What starts a launch on this device: the configured triggers, or those that the device supports.
 
 use super::config::{LaunchConfig, Trigger};
 use super::filter::FilterConfig;
 use super::probe::LaunchDevice;
 use crate::{ProcessEventKind, ProcessEventKinds, ProcessFacts};
 
-/// What tells of launches where Android moves applications between cpusets.
+/// The source of foreground changes where Android moves applications between cpusets.
 pub const TOP_APP: &str = "the top-app cpuset";
 
-/// The triggers of `config`; none in it are those that the device has.
+/// The triggers of `config`; if it has none, those that the device supports.
 pub fn chosen(config: &LaunchConfig, facts: &LaunchDevice) -> Vec<Trigger> {
     if !config.triggers.is_empty() {
         return config.triggers.clone();
     }
-    // An application that is resumed comes to the foreground and starts no process. Where no cpuset tells of that, a client may.
+    // A resumed application comes to the foreground and starts no process. Where no cpuset shows that, a client may report it.
     let told = [Trigger::Foreground, Trigger::Announced];
     let by_events: &[Trigger] = if facts.process_events { &[Trigger::Fork, Trigger::Exec] } else { &[] };
     by_events.iter().copied().chain(told).collect()
 }
 
-/// The kinds of process events that `triggers` go by.
+/// The kinds of process events that `triggers` need.
 pub(super) fn kinds(triggers: &[Trigger]) -> ProcessEventKinds {
     let kind_of = |trigger: &Trigger| match trigger {
         Trigger::Fork => Some(ProcessEventKind::Fork),
@@ -31,7 +31,7 @@ pub(super) fn kinds(triggers: &[Trigger]) -> ProcessEventKinds {
     triggers.iter().filter_map(kind_of).fold(ProcessEventKinds::default(), ProcessEventKinds::with)
 }
 
-/// What `filter` asks about a forked process, and, where it gets a clamp of its own, which life of its number it is.
+/// The facts that `filter` needs about a forked process, and its start time where it gets its own clamp.
 pub(super) fn facts_of_forks(filter: &FilterConfig, clamps: bool) -> ProcessFacts {
     ProcessFacts {
         stat: clamps || !filter.commands.is_empty() || !filter.excluded_commands.is_empty(),
@@ -41,18 +41,18 @@ pub(super) fn facts_of_forks(filter: &FilterConfig, clamps: bool) -> ProcessFact
     }
 }
 
-/// How launches are noticed.
+/// How launches are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noticing {
-    /// The device tells of them, in this way.
+    /// By the device, from this source.
     ByDevice(&'static str),
-    /// A program has to tell of them.
+    /// Only if a program reports them.
     WhenTold,
-    /// By none of the triggers.
+    /// No trigger works here.
     Never,
 }
 
-/// How `triggers` notice a launch on a device of `facts`.
+/// How `triggers` detect a launch on a device with `facts`.
 pub fn noticing(triggers: &[Trigger], facts: &LaunchDevice) -> Noticing {
     let has = |wanted: fn(&Trigger) -> bool| triggers.iter().any(wanted);
     if facts.process_events && has(|trigger| !trigger.can_be_told()) {

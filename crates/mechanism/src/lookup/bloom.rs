@@ -1,5 +1,5 @@
-//! A Bloom filter ("Space/time trade-offs in hash coding with allowable errors", 1970) over the few keys of a small
-//! cache: what it does not know is certainly not there, so that a miss compares no names.
+//! A Bloom filter ("Space/time trade-offs in hash coding with allowable errors", 1970) over the few keys of a small cache: a
+//! key that it does not contain is not in the cache, so that such a miss compares no names.
 
 use super::key::Key;
 
@@ -11,8 +11,8 @@ const HASHES: usize = 4;
 /// The bits of one key, some of which may be the same.
 pub type Pattern = [u8; HASHES];
 
-/// A filter that says at each moment what one says that was built from the keys inside: it counts how many of them set
-/// each bit (Fan, Cao, Almeida and Broder, "Summary cache", 2000), so that a key that leaves costs no rebuild.
+/// A filter that also supports removal: it counts how many keys set each bit (Fan, Cao, Almeida and Broder, "Summary cache",
+/// 2000), so that an evicted key requires no rebuild.
 #[derive(Debug, Clone)]
 pub struct CountingBloomFilter {
     counts: [u32; BITS],
@@ -67,7 +67,7 @@ mod tests {
     proptest! {
         // Verifies LOOKUP-1.
         #[test]
-        fn it_says_what_a_filter_of_the_keys_inside_says(
+        fn after_removals_it_equals_a_filter_of_the_remaining_keys(
             names in prop::collection::vec((any::<u32>(), any::<Option<u32>>(), any::<bool>()), 0..40),
         ) {
             let key = |&(name, caller, _): &(u32, Option<u32>, bool)| Key { name, caller };
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_names_are_rarely_taken_for_others() {
+    fn ten_names_cause_few_false_positives() {
         let filter = filter_of((0..10).map(|name| Key { name, caller: None }));
         let mistaken = (10..10_010).filter(|&name| filter.may_contain(pattern(Key { name, caller: None }))).count();
         // (1 - e^(-4 * 10 / 128))^4 = 0.5 %.

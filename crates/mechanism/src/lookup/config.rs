@@ -9,16 +9,16 @@ use crate::bounds::within;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LookupConfig {
-    /// False keeps the daemon from setting the driver; else it is set wherever it has the cache, for as long as the daemon runs.
+    /// False leaves the driver alone; else the daemon configures it while it runs, wherever the driver has the cache.
     pub enabled: Enabled,
     /// What the driver's cache is to do then.
     pub mode: CacheMode,
     /// The binder device, by its folder in `/sys/kernel/binder_cache`.
     pub context: String,
-    /// So many answers are kept at most.
+    /// The most answers that are kept.
     #[serde(deserialize_with = "within::<_, 1, 65_536>")]
     pub entries: u64,
-    /// Which answers leave a full cache.
+    /// Which answers are evicted from a full cache.
     pub policy: EvictionPolicy,
     /// The wire format of the context manager, for the transparent mode (`brisk lookup profile`).
     pub format: String,
@@ -41,17 +41,17 @@ impl Default for LookupConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheMode {
-    /// Whatever it does: it is left alone, as without `enabled`.
+    /// The driver is left alone, as without `enabled`.
     Off,
     /// Keep the answers that the context manager marks.
     #[default]
     Cooperative,
-    /// Keep the answers of a context manager that knows nothing of it.
+    /// Keep the answers of a context manager that does not support the cache.
     Transparent,
 }
 
 impl CacheMode {
-    /// The driver's word for it; `None` when it is left alone.
+    /// The driver's name for it; `None` when it is left alone.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Self::Off => None,
@@ -61,11 +61,11 @@ impl CacheMode {
     }
 }
 
-/// Which answers leave a full cache. The driver's `paper` is for experiments: it sets the size as well.
+/// Which answers are evicted from a full cache. The driver's `paper` is for experiments: it sets the size as well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvictionPolicy {
-    /// The one not given for the longest time.
+    /// The one given least recently.
     #[default]
     Lru,
     /// The one given least often.
@@ -73,7 +73,7 @@ pub enum EvictionPolicy {
 }
 
 impl EvictionPolicy {
-    /// The driver's word for it.
+    /// The driver's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lru => "lru",

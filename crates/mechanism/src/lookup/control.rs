@@ -1,5 +1,4 @@
-//! What the daemon does about lookups: it sets the cache of the binder driver as the configuration says, by leases, and tells
-//! what that answers.
+//! The daemon's lookup policy: it configures the cache of the binder driver by leases, and reports what the cache answers.
 
 use super::config::{CacheMode, LookupConfig};
 use crate::enabled::decide;
@@ -16,7 +15,7 @@ pub const NAME: &str = "lookup";
 #[derive(Debug, Default)]
 pub struct LookupControl {
     config: LookupConfig,
-    /// What the driver offers and has answered, as it was read last.
+    /// What the driver offers and has answered, as last read.
     offered: Support,
     support: Support,
     changes: Sequence,
@@ -25,7 +24,7 @@ pub struct LookupControl {
     since: Option<BootTime>,
 }
 
-/// Whether `config` lets the daemon set the driver, and why.
+/// Whether `config` lets the daemon configure the driver, and why.
 pub fn decision(config: &LookupConfig) -> (bool, String) {
     match config.mode {
         CacheMode::Off => (false, format!("{NAME}.mode is off: the driver is left as it is")),
@@ -33,11 +32,11 @@ pub fn decision(config: &LookupConfig) -> (bool, String) {
     }
 }
 
-/// What `config` changes of a driver whose caches are `contexts`, in the order in which it must be done: the mode comes last,
-/// and is restored first.
+/// What `config` changes of a driver with the caches `contexts`, in the order in which it must be done: the mode is set last
+/// and restored first.
 ///
 /// # Errors
-/// Why the configuration can be no one's, in words.
+/// Why the configuration cannot be applied, in words.
 pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Change>, String> {
     let Some(mode) = config.mode.name() else { return Ok(Vec::new()) };
     let Some(found) = contexts.iter().find(|context| context.context == config.context) else {
@@ -82,14 +81,14 @@ impl LookupControl {
         self.describe(now);
     }
 
-    /// Releases what it has set, where `config` is another one.
+    /// Releases what it has set, where `config` differs.
     pub(super) fn let_go_of_other(&mut self, config: &LookupConfig, decisions: &mut Vec<Decision>) {
         if *config != self.config {
             self.changes.release("the configuration has changed", decisions);
         }
     }
 
-    /// Sets the driver, whose caches are `contexts`, as `config` says.
+    /// Configures the driver, whose caches are `contexts`, by `config`.
     pub(super) fn set(
         &mut self,
         now: BootTime,
@@ -123,7 +122,7 @@ impl LookupControl {
             self.support.reason += &format!("; {obstacle}");
         }
         if self.offered.state != SupportState::Unsupported {
-            // Whatever the driver does by itself: it is brisk's only where it is set as configured.
+            // The driver's own activity is not brisk's: the mechanism is active only where the driver is set as configured.
             let is_set = is_wanted && self.obstacle.is_none() && self.changes.refusal().is_none();
             self.support.state = if is_set { SupportState::Active } else { SupportState::Available };
         }
@@ -131,7 +130,7 @@ impl LookupControl {
             self.support.reason += &format!("; brisk has set {}", held.join(", "));
         }
         for stuck in self.changes.stuck() {
-            self.support.reason += &format!("; {} could not be restored, and is tried again", stuck.target);
+            self.support.reason += &format!("; restoring {} failed; will retry", stuck.target);
         }
         if let Some(error) = self.changes.refusal() {
             self.support.reason += &format!("; the driver was not set: {error}");
@@ -223,7 +222,7 @@ mod tests {
 
     // Verifies LOOKUP-6.
     #[test]
-    fn by_itself_it_leaves_a_driver_that_is_off() {
+    fn auto_leaves_a_driver_that_is_off_alone() {
         for (enabled, mode, is_set) in [
             (Enabled::Auto, "off", false),
             (Enabled::On, "off", true),
@@ -237,7 +236,7 @@ mod tests {
 
     // Verifies ON-1.
     #[test]
-    fn the_driver_is_set_unless_a_person_said_no() {
+    fn the_driver_is_set_unless_the_user_disables_it() {
         for (enabled, mode, on, reason) in [
             (Enabled::Auto, CacheMode::Cooperative, true, "on by itself"),
             (Enabled::On, CacheMode::Cooperative, true, "lookup.enabled is true"),
@@ -249,7 +248,7 @@ mod tests {
             let config = LookupConfig { enabled, mode, ..LookupConfig::default() };
             let decision = decision(&config);
             assert!(decision.0 == on && decision.1.starts_with(reason), "{enabled} {mode:?}: {decision:?}");
-            // What the driver does by itself is told, and is not brisk's.
+            // The driver's own activity is reported, but is not brisk's.
             let offered = Support { state: SupportState::Active, reason: "30 of 40".to_owned(), advice: String::new() };
             let mut control = LookupControl { config, offered, ..LookupControl::default() };
             control.describe(BootTime::from_milliseconds(1));

@@ -1,4 +1,4 @@
-//! Lookup on a device: reads what the binder driver offers and has answered, for [`LookupControl`].
+//! Reads the binder driver's cache and its counters for [`LookupControl`].
 
 use super::control::NAME;
 use super::{LookupConfig, LookupControl, support};

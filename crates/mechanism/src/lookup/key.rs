@@ -1,13 +1,13 @@
-//! What a cache of lookups stores answers under.
+//! The keys under which a lookup cache stores answers.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
-/// What an answer is stored under.
+/// The key of a stored answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The service's name, by number.
     pub name: u32,
-    /// Whose answer it is; `None` when it may be given to every caller.
+    /// The caller that may receive it; `None` when every caller may.
     pub caller: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ impl Hash for Key {
     }
 }
 
-/// Takes [`Key::hash64`] as it is: no caller chooses a simulation's keys so that they collide, so the standard library's hash,
+/// Passes [`Key::hash64`] through: no caller chooses a simulation's keys so that they collide, so the standard library's hash,
 /// which guards against that, is not needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHasher(u64);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::bloom::{Pattern, pattern};
 use super::key::{Key, KeyHasher};
 
-/// The keys of one course, by numbers from 0 in the order in which they come first: caches of all sizes find what they
-/// know of a key in a table by its number.
+/// The keys of one course, numbered from 0 in the order of their first use, so that caches of all sizes can keep a table
+/// indexed by these numbers.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
     numbers: HashMap<Key, u32, KeyHasher>,
@@ -15,7 +15,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The number of `key`, which is a new one where the key is.
+    /// The number of `key`; a new key gets a new one.
     pub fn number(&mut self, key: Key) -> u32 {
         *self.numbers.entry(key).or_insert_with(|| {
             let number = self.patterns.len() as u32;
@@ -30,12 +30,12 @@ impl Keys {
         self.by_name.get(&name).map_or(&[], Vec::as_slice)
     }
 
-    /// What a Bloom filter has of the key `number`.
+    /// The Bloom filter's bits of the key `number`.
     pub fn pattern(&self, number: u32) -> Pattern {
         self.patterns[number as usize]
     }
 
-    /// How many there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.patterns.len()
     }

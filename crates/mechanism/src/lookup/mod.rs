@@ -1,8 +1,8 @@
-//! Lookup: which answers of the context manager a cache should hold, and for whom.
+//! Service lookup: which answers of the context manager a cache should hold, and for which callers.
 //!
-//! `policy` is the cache as a pure model, `trace` makes lookups out of a description (`traces.toml`), `simulation` runs
-//! one through the other, `recording` is what a device really looked up; `control` is what
-//! the daemon drives: it sets the driver. Paper: "Design and Implementation of Kernel Binder Cache for Accelerating Android IPC" (2016).
+//! `policy` is the cache as a pure model, `trace` generates lookups from a description (`traces.toml`), `simulation` runs one
+//! through the other, and `recording` holds the lookups of a real device. The daemon drives `control`, which configures the
+//! driver. Paper: "Design and Implementation of Kernel Binder Cache for Accelerating Android IPC" (2016).
 
 mod bloom;
 pub mod config;

@@ -1,4 +1,4 @@
-//! Replacement policies as a pure model of a cache of lookups: who stays when there is no room for all.
+//! Replacement policies as a pure model of a lookup cache.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 use super::bloom::CountingBloomFilter;
 use super::keys::Keys;
 
-/// Who leaves a full cache.
+/// Which answer is evicted from a full cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
-    /// The one looked up least often since it came in, the oldest of those: the paper's.
+    /// The one looked up least often since it was stored, the oldest of those: the paper's.
     Lfu,
-    /// The one not looked up for the longest time.
+    /// The one looked up least recently.
     Lru,
 }
 
-/// What became of one lookup.
+/// The outcome of one lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookupOutcome {
     /// Answered from the cache.
     Hit,
-    /// Not there; it is now.
+    /// It was not in the cache; it is now.
     Miss {
-        /// The Bloom filter said so, and no names were compared.
+        /// The Bloom filter excluded it, and no names were compared.
         filtered: bool,
     },
 }
@@ -37,22 +37,22 @@ pub struct Cache<'a> {
     keys: &'a Keys,
     capacity: usize,
     len: usize,
-    /// By the key's number: which answer leaves first; 0 where there is no answer.
+    /// The place of each key by its number: the lowest is evicted first, and 0 means that no answer is stored.
     places: Vec<u64>,
     order: Order,
     filter: CountingBloomFilter,
     now: u32,
 }
 
-/// How the next one to leave is found.
+/// How the next answer to evict is found.
 #[derive(Debug, Clone)]
 enum Order {
-    /// A place is the number of lookups since the answer came in and, in its lower half, when that was. Here are the places that
-    /// answers had when they were put here, with their keys: a place only grows, so the present one is never smaller.
-    /// What was forgotten stays until it comes first.
+    /// A place is the number of lookups since the answer was stored and, in its lower half, when that was. The heap has the
+    /// places that answers had when they were pushed, with their keys: a place only grows, so the present one is never smaller.
+    /// Forgotten answers stay until they reach the top.
     Lfu(BinaryHeap<Reverse<(u64, u32)>>),
-    /// A place is the moment of the last lookup. Here are the keys of all lookups, and how many moments before the first
-    /// that is still a place have passed.
+    /// A place is the moment of the last lookup. `accessed` has the keys of all lookups; the first `passed` of these are no
+    /// longer the last lookup of their key.
     Lru { accessed: Vec<u32>, passed: usize },
 }
 
@@ -70,7 +70,7 @@ impl<'a> Cache<'a> {
         Self { keys, capacity, len: 0, places, order, filter: CountingBloomFilter::default(), now: 0 }
     }
 
-    /// Looks the key `number` up; on a miss the answer is fetched and stored, and another one leaves when there is no room.
+    /// Looks up the key `number`; on a miss the answer is fetched and stored, and another one is evicted from a full cache.
     pub fn lookup(&mut self, number: u32) -> LookupOutcome {
         if self.capacity == 0 {
             return LookupOutcome::Miss { filtered: true };
@@ -96,7 +96,7 @@ impl<'a> Cache<'a> {
         LookupOutcome::Miss { filtered }
     }
 
-    /// Makes room for the key `number`, which has its place already.
+    /// Stores the key `number`, which has its place already, and evicts another one from a full cache.
     fn take_in(&mut self, number: u32) {
         let new = Reverse((self.places[number as usize], number));
         let is_full = self.len == self.capacity;
@@ -132,7 +132,7 @@ impl<'a> Cache<'a> {
         }
     }
 
-    /// Answers that it holds.
+    /// The number of stored answers.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -143,7 +143,7 @@ impl<'a> Cache<'a> {
     }
 }
 
-/// The key with the smallest of `places`, in whose stead `new` comes to the `order`.
+/// The key with the smallest of `places`, which `new` replaces in `order`.
 fn first_of(order: &mut BinaryHeap<Reverse<(u64, u32)>>, places: &[u64], new: Reverse<(u64, u32)>) -> u32 {
     loop {
         let mut first = order.peek_mut().expect("a full cache holds an answer, which is in the order");
@@ -156,7 +156,7 @@ fn first_of(order: &mut BinaryHeap<Reverse<(u64, u32)>>, places: &[u64], new: Re
         if place as u32 == known as u32 {
             *first = Reverse((place, number));
         } else {
-            // Forgotten since; if it came back, that place is in the order as well.
+            // Forgotten since; if it was stored again, its new place is in the heap as well.
             PeekMut::pop(first);
         }
     }
@@ -179,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn who_stays() {
+    fn each_policy_evicts_the_expected_answer() {
         for (replacement, capacity, names, expected) in [
-            // b is looked up less often than a, and c comes in its place.
+            // b is looked up less often than a, and c replaces it.
             (Replacement::Lfu, 2, "aabcab", ".H..H."),
-            // Equal counts: the older one leaves.
+            // Equal counts: the older one is evicted.
             (Replacement::Lfu, 2, "abcb", "...H"),
-            // A count begins again when a name comes back.
+            // A count restarts when a name is stored again.
             (Replacement::Lfu, 1, "aaaba", ".HH.."),
-            // a is the one not looked up for the longest time when c comes.
+            // a is the least recently looked up when c comes.
             (Replacement::Lru, 2, "aabcab", ".H...."),
             (Replacement::Lru, 2, "abacb", "..H.."),
             (Replacement::Lru, 3, "abcabc", "...HHH"),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_name_is_gone_for_every_caller() {
+    fn a_forgotten_name_is_evicted_for_every_caller() {
         let mut keys = Keys::default();
         let numbers = [(1, 1), (1, 2), (2, 1)].map(|(name, caller)| keys.number(Key { name, caller: Some(caller) }));
         let mut cache = Cache::new(Replacement::Lru, 8, &keys);
@@ -211,10 +211,10 @@ mod tests {
         assert_eq!(cache.lookup(numbers[1]), LookupOutcome::Miss { filtered: true });
     }
 
-    /// A list that is searched from end to end.
+    /// A list that is searched linearly.
     #[derive(Default)]
     struct Naive {
-        /// Key, lookups, moment of coming in, moment of the last lookup.
+        /// Key, lookups, moment of storing, moment of the last lookup.
         entries: Vec<(Key, u64, u64, u64)>,
     }
 
@@ -245,7 +245,7 @@ mod tests {
     proptest! {
         // Verifies LOOKUP-1.
         #[test]
-        fn the_cache_does_what_a_searched_list_does(
+        fn the_cache_agrees_with_a_linear_list(
             lfu in any::<bool>(),
             capacity in 0usize..12,
             steps in prop::collection::vec((0u32..16, prop::option::of(0u32..3), prop::bool::weighted(0.05)), 0..400),
@@ -267,7 +267,7 @@ mod tests {
                 let known = naive.entries.iter().any(|entry| entry.0 == key);
                 let outcome = cache.lookup(numbers.number(key));
                 prop_assert_eq!(outcome == LookupOutcome::Hit, naive.lookup(replacement, capacity, key, now as u64));
-                // The filter may only say "not there" when it is not there.
+                // The filter must never exclude a stored key.
                 let denied = outcome == LookupOutcome::Miss { filtered: true };
                 prop_assert!(!known || !denied);
                 prop_assert!(cache.len() <= capacity);

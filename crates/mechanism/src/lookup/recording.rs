@@ -1,4 +1,4 @@
-//! A recorded sequence of service lookups: JSON, a line for the recording and then one a call.
+//! A recorded sequence of service lookups: JSON lines, one for the recording and then one per call.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use super::trace::{Lookup, TraceEvent};
 /// The number of the format.
 const SCHEMA: u32 = 1;
 
-/// What was called, in order, and what the recording lacks.
+/// The calls, in order, and what the recording lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recording {
-    /// What is known of it as a whole.
+    /// Facts about the whole recording.
     pub head: Head,
     /// The calls, oldest first.
     pub calls: Vec<Call>,
@@ -27,11 +27,11 @@ pub struct Head {
     schema: u32,
     /// Events that the kernel dropped because they came faster than they were read.
     pub lost_events: u64,
-    /// Calls of the context manager that are no request of this format, or whose name could not be read.
+    /// Calls to the context manager that are not a request of this format, or whose name could not be read.
     pub unread: u64,
 }
 
-/// One call of the context manager.
+/// One call to the context manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
@@ -39,7 +39,7 @@ pub struct Call {
     pub at_us: u64,
     /// The caller's process.
     pub process: u32,
-    /// Its real user id; `None` when it ended before that could be read.
+    /// Its real user ID; `None` when the process exited before that could be read.
     pub uid: Option<u32>,
     /// What it asked for.
     pub request: Request,
@@ -50,9 +50,9 @@ pub struct Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// The service.
+    /// A service.
     Lookup,
-    /// To register it.
+    /// The registration of a service.
     Register,
 }
 
@@ -67,7 +67,7 @@ impl Recording {
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let line = |text: &mut String, json: serde_json::Result<String>| {
-            // Numbers and strings cannot fail, nor can writing to a string.
+            // Serialising numbers and strings cannot fail, nor can writing to a string.
             let _ = writeln!(text, "{}", json.unwrap_or_default());
         };
         line(&mut text, serde_json::to_string(&self.head));
@@ -85,7 +85,7 @@ impl Recording {
     }
 }
 
-/// A file that is no recording.
+/// A file that is not a recording.
 #[cfg(feature = "lab")]
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}; `brisk lookup record --output FILE` writes a recording")]
@@ -112,7 +112,7 @@ impl Recording {
         Ok(Self { head, calls: lines.map(call).collect::<Result<_, _>>()? })
     }
 
-    /// As a simulation takes it. Callers are told apart by their user; one whose user is not known is a caller of its own.
+    /// The input of a simulation. Callers are distinguished by their user; a process with an unknown user is a separate caller.
     pub fn events(&self) -> Vec<TraceEvent> {
         let mut names: BTreeMap<&str, u32> = BTreeMap::new();
         let mut events = Vec::with_capacity(self.calls.len());
@@ -125,7 +125,7 @@ impl Recording {
                 (Request::Lookup, Some(caller)) => {
                     TraceEvent::Lookup(Lookup { name, caller, process, isolated: is_isolated(caller) })
                 }
-                // Users have small numbers, so that none is taken for this process.
+                // User IDs are small numbers, so none collides with this caller.
                 (Request::Lookup, None) => {
                     TraceEvent::Lookup(Lookup { name, caller: u32::MAX - process, process, isolated: false })
                 }
@@ -135,7 +135,7 @@ impl Recording {
     }
 }
 
-/// Android's isolated users: 99000 to 99999 of each person, and 90000 to 98999 for those of application zygotes
+/// Android's isolated user IDs: 99000 to 99999 of each user, and 90000 to 98999 for those of application zygotes
 /// (android_filesystem_config.h).
 #[cfg(feature = "lab")]
 fn is_isolated(uid: u32) -> bool {
@@ -189,7 +189,7 @@ mod tests {
 
     // Verifies LOOKUP-8.
     #[test]
-    fn what_is_no_recording_is_refused_with_its_line() {
+    fn a_malformed_recording_is_refused_with_its_line() {
         let good = recording().to_text();
         for (text, expected) in [
             (String::new(), "line 1: the file is empty"),

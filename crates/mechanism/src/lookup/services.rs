@@ -1,4 +1,4 @@
-//! The services that a phone has, by name: what is looked up where a device has no lookups of its own.
+//! Names of a phone's services: what is looked up where a device has no lookups of its own.
 
 /// About a hundred names of services of Android phones.
 const NAMES: &str = include_str!("services.txt");

@@ -1,4 +1,4 @@
-//! Traces run through caches: what would have been hit.
+//! Runs traces through caches and counts the hits.
 
 use serde::Serialize;
 
@@ -7,42 +7,42 @@ use super::keys::Keys;
 use super::policy::{Cache, LookupOutcome, Replacement};
 use super::trace::TraceEvent;
 
-/// Whom a stored answer may be given to.
+/// Which callers may receive a stored answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// Every caller that is not isolated, as a context manager allows that takes part.
+    /// Every caller that is not isolated, as a context manager allows that supports the cache.
     Shared,
-    /// Callers of the same credentials as the one it was given to first.
+    /// Callers with the credentials of the first caller that received it.
     Caller,
 }
 
-/// One cache to try.
+/// One cache to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CacheArm {
-    /// Who leaves a full cache.
+    /// Which answer is evicted from a full cache.
     pub replacement: Replacement,
-    /// Answers that it holds at most.
+    /// The most answers that it holds.
     pub entries: usize,
-    /// Whom they may be given to.
+    /// Which callers may receive them.
     pub scope: Scope,
 }
 
-/// What became of the lookups of one trace.
+/// The outcome of the lookups of one trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
-    /// All of them.
+    /// All lookups.
     pub lookups: u64,
     /// Answered from the cache.
     pub hits: u64,
-    /// Of those not answered: without a comparison of names, by the Bloom filter.
+    /// Misses that the Bloom filter detected, without a comparison of names.
     pub filtered: u64,
-    /// Of those not answered: from isolated callers, whom no shared answer is given.
+    /// Lookups of isolated callers, which receive no shared answer.
     pub refused: u64,
 }
 
 impl Tally {
-    /// Hits by lookups, 0 to 1; 0 when there were none.
+    /// Hits per lookup, 0 to 1; 0 when there were none.
     pub fn hit_ratio(&self) -> f64 {
         if self.lookups == 0 { 0.0 } else { self.hits as f64 / self.lookups as f64 }
     }
@@ -53,13 +53,13 @@ impl Tally {
 enum Step {
     /// A lookup of the key of this number.
     Lookup(u32),
-    /// A lookup that nothing is answered to from the cache.
+    /// A lookup that the cache may not answer.
     Refused,
     /// The service of this name is registered again.
     Forget(u32),
 }
 
-/// What each of `arms` does with the same `events`, with a cache that is empty at first.
+/// Runs the same `events` through each of `arms`, with a cache that is empty at first.
 pub fn run(arms: &[CacheArm], events: &[TraceEvent]) -> Vec<Tally> {
     let mut tallies = vec![Tally::default(); arms.len()];
     for scope in [Scope::Shared, Scope::Caller] {
@@ -72,7 +72,7 @@ pub fn run(arms: &[CacheArm], events: &[TraceEvent]) -> Vec<Tally> {
     tallies
 }
 
-/// `events` with each key by its number, since every cache of the scope asks for the same ones.
+/// `events` with each key replaced by its number, since all caches of the scope use the same keys.
 fn steps(events: &[TraceEvent], scope: Scope) -> (Keys, Vec<Step>) {
     let mut keys = Keys::default();
     let step = |event: &TraceEvent| match *event {
@@ -132,7 +132,7 @@ mod tests {
                 ][..],
             ),
             ("drifting", &[(Lfu, 10, Shared, 0.21), (Lru, 10, Shared, 0.52), (Lru, 128, Shared, 0.998)]),
-            // One key a caller costs more than any choice of policy.
+            // One key per caller costs more than any choice of policy.
             ("starts", &[(Lru, 128, Shared, 0.998), (Lru, 128, Caller, 0.15)]),
         ] {
             let trace = traces.traces.iter().find(|trace| trace.name == name).unwrap();

@@ -1,18 +1,18 @@
-//! What this device offers: a binder driver, and in it a cache that is switched on.
+//! What this device supports: a binder driver, and in it a cache that is switched on.
 
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 use brisk_sys::binder::cache::{self, CacheStatus};
 use brisk_sys::error::DeviceError;
 
-/// Where binder devices are, as named on the device.
+/// The paths of binder devices.
 const DEVICES: [&str; 2] = ["/dev/binder", "/dev/binderfs/binder"];
 
 const ANY_KERNEL: &str = "Build the driver in kernel/binder-cache for this kernel, or install its DKMS package.";
 const ANDROIDS_KERNEL: &str = "This needs a kernel image of your own with kernel/binder-cache: Android's kernels have their binder \
                                driver built in, and no module replaces it.";
 
-/// What this device offers to service lookups.
+/// What this device offers for service lookups.
 pub fn support(root: &Root) -> Support {
     if !DEVICES.iter().any(|device| root.exists(device)) {
         return Support {
@@ -90,7 +90,7 @@ mod tests {
 
     // Verifies LOOKUP-8, ANDROID-1.
     #[test]
-    fn what_is_there_decides() {
+    fn support_follows_the_driver_and_its_state() {
         let state_of = |files: &[(&str, String)]| {
             let files: Vec<(&str, &str)> = files.iter().map(|(file, text)| (*file, text.as_str())).collect();
             let (_folder, root) = root_of(&files);
@@ -110,7 +110,7 @@ mod tests {
         let (_folder, phone) = root_of(&[("dev/binder", ""), ("system/build.prop", "")]);
         let advice = support(&phone).advice;
         assert!(advice.contains("a kernel image of your own") && !advice.contains("DKMS"), "{advice}");
-        // As it is to those who may not read the counters.
+        // As a user sees it that may not read the counters.
         let mut uncounted = context("active");
         uncounted.last_mut().unwrap().1.clear();
         let (state, reason) = state_of(&uncounted);

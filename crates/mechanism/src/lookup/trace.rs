@@ -1,4 +1,4 @@
-//! Lookups made from a description: which processes start, whose they are, and which services they look up.
+//! Lookups generated from a description: which processes start, their identities, and which services they look up.
 
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ pub struct Trace {
     pub title: String,
     /// Where its figures come from.
     pub basis: String,
-    /// What happens one after the other.
+    /// What happens, in order.
     #[serde(rename = "phase")]
     pub phases: Vec<Phase>,
 }
@@ -41,25 +41,25 @@ pub struct Trace {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// Processes.
+    /// The number of processes.
     pub starts: u32,
     /// Different services that each looks up.
     pub names: u32,
-    /// How often it looks each of them up; 1 where the process remembers, as libbinder and Java do.
+    /// How often it looks each of them up; 1 where the process keeps the answers, as libbinder and Java do.
     #[serde(default = "one")]
     pub repeats: u32,
-    /// Identities (uid and security label) that the processes are spread over; each start has a new one when absent.
+    /// Identities (uid and security label) that the processes are spread over; when absent, each start has a new one.
     pub callers: Option<u32>,
-    /// The s of Zipf's law for these identities; 0 makes all the same.
+    /// The s of Zipf's law for these identities; 0 makes all equally likely.
     #[serde(default)]
     pub caller_exponent: f64,
-    /// Processes of isolated uids, whom no shared answer is given.
+    /// Processes of isolated uids, which receive no shared answer.
     #[serde(default)]
     pub isolated: bool,
     /// Processes that look up at the same time.
     #[serde(default = "one")]
     pub at_once: u32,
-    /// After so many starts other services become the popular ones.
+    /// After this many starts other services become the popular ones.
     pub drift_starts: Option<u32>,
     /// Services that are registered again before each start.
     #[serde(default)]
@@ -71,7 +71,7 @@ pub struct Phase {
 pub enum TraceEvent {
     /// A process looks a service up.
     Lookup(Lookup),
-    /// A service is registered again: old answers are wrong from now on.
+    /// A service is registered again: earlier answers are stale from now on.
     Registered {
         /// The service.
         name: u32,
@@ -83,9 +83,9 @@ pub enum TraceEvent {
 pub struct Lookup {
     /// The service.
     pub name: u32,
-    /// Who asks: the identity.
+    /// The caller's identity.
     pub caller: u32,
-    /// Which of its processes: the number of the start.
+    /// The calling process: the number of its start.
     pub process: u32,
     /// The caller is isolated.
     pub isolated: bool,
@@ -101,7 +101,7 @@ fn one() -> u32 {
 }
 
 impl Traces {
-    /// Those that come with brisk.
+    /// The traces that come with brisk.
     pub fn built_in() -> Self {
         Self::parse(BUILT_IN).expect("a test parses this very text")
     }
@@ -109,7 +109,7 @@ impl Traces {
     /// Reads traces from TOML.
     ///
     /// # Errors
-    /// [`TraceError`] with line and column, or with what contradicts itself.
+    /// [`TraceError`] with line and column, or with the contradiction.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let traces: Self = toml_text::from_str(text).map_err(|error| TraceError(error.to_string()))?;
         match traces.fault() {
@@ -124,7 +124,7 @@ impl Traces {
     }
 
     fn fault(&self) -> Option<String> {
-        // More would only take memory: a device has a few hundred services.
+        // More would only cost memory: a device has a few hundred services.
         const MOST: u32 = 1_000_000;
         if self.services == 0 || self.services > MOST || !self.zipf_exponent.is_finite() {
             return Some(format!("services must be 1 to {MOST}, and zipf_exponent a number"));
@@ -163,16 +163,16 @@ impl Trace {
     }
 }
 
-/// A trace as it is made.
+/// A trace that is being generated.
 struct Course {
     events: Vec<TraceEvent>,
     /// The services, most popular first.
     by_rank: Vec<u32>,
     popularity: Popularity,
-    /// Identities below it are taken.
+    /// How many new identities were assigned, from the highest number down.
     next_caller: u32,
     next_process: u32,
-    /// By service, for which draw of different ones it was last drawn.
+    /// By service, the last draw of different services that it was part of.
     drawn_for: Vec<u64>,
     draws: u64,
 }
@@ -180,9 +180,9 @@ struct Course {
 /// Processes that look up at the same time.
 #[derive(Default)]
 struct AtOnce {
-    /// The lookups of each, in the order from the last one to the first.
+    /// The lookups of each, the last one first.
     lookups: Vec<Lookup>,
-    /// What is left of the lookups of each.
+    /// The remaining lookups of each.
     left: Vec<Range<usize>>,
 }
 
@@ -215,7 +215,7 @@ impl Course {
                 Some(callers) => callers.draw(random) as u32,
                 None => {
                     self.next_caller += 1;
-                    // Apart from those of other phases, which have numbers from 0.
+                    // Distinct from the identities of other phases, which are numbered from 0.
                     u32::MAX - self.next_caller
                 }
             };
@@ -244,7 +244,7 @@ impl Course {
     fn draw_different(&mut self, count: u32, names: &mut Vec<u32>, random: &mut Random) {
         names.clear();
         self.draws += 1;
-        // Where nearly all are wanted the rare ones are hard to meet by chance.
+        // Where nearly all services are wanted, random draws rarely find the unpopular ones.
         let mut patience = count.saturating_mul(64);
         while names.len() < count as usize && patience > 0 {
             self.take(self.by_rank[self.popularity.draw(random)], names);
@@ -268,7 +268,7 @@ impl Course {
         }
     }
 
-    /// Lets processes that look up at the same time take turns at random.
+    /// Interleaves the lookups of processes that run at the same time, at random.
     fn interleave(&mut self, AtOnce { lookups, left }: &mut AtOnce, random: &mut Random) {
         while !left.is_empty() {
             let turn = random.below(left.len());
@@ -286,7 +286,7 @@ impl Course {
 pub struct Popularity {
     /// The share of each rank and those before it; the last one is 1.
     cumulative: Vec<f64>,
-    /// The numbers from 0 to 1 in parts of the same size, as many as a power of two: the rank that each part begins with
+    /// A guide table: the range from 0 to 1 in equal parts, a power of two of them, and the rank with which each part begins
     /// (Chen and Asau, "On generating random variates from an empirical distribution", 1974).
     first_ranks: Vec<u32>,
 }
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_traces_are_right() {
+    fn the_built_in_traces_are_valid() {
         let traces = Traces::built_in();
         assert!((traces.top_quarter_share() - 0.80).abs() < 0.02, "{}", traces.top_quarter_share());
         assert!(traces.traces.len() >= 8, "three for the policies and five of applications");
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_looks_up_different_services_as_often_as_it_says() {
+    fn a_process_looks_up_different_services_as_often_as_given() {
         for (phase, expected) in [
             ("starts = 3\nnames = 7", 21),
             ("starts = 3\nnames = 20", 60),
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draw_finds_what_a_search_of_all_ranks_finds() {
+    fn a_draw_agrees_with_a_search_of_all_ranks() {
         for (ranks, exponent) in [(1, 1.0), (20, 1.16), (100, 0.0), (129, 2.5)] {
             let popularity = Popularity::zipf(ranks, exponent);
             let (mut random, mut same) = (Random::new(5), Random::new(5));
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn contradictory_traces_are_refused() {
         let good = "services = 20\nzipf_exponent = 1.0\n[[trace]]\nname = \"t\"\ntitle = \"t\"\nbasis = \"b\"\n\
                     [[trace.phase]]\nstarts = 1\nnames = 1\n";
         assert!(Traces::parse(good).is_ok());

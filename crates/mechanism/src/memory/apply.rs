@@ -1,13 +1,13 @@
-//! From a plan to leases: pure. Each is given back in the reverse order, so that swap ends before its device does.
+//! From a plan to leases: pure. They are restored in reverse order, so that swap ends before its device does.
 
 use super::plan::{MemoryPlan, Setting, SettingOutcome};
 pub use crate::sequence::Change;
 use brisk_sys::Target;
 
-/// What carrying out `plan` changes, in the order in which it must be done.
+/// The changes that apply `plan`, in the order in which they must be made.
 ///
 /// # Errors
-/// What has to be done first by hand, in words: a zram device that is not there yet is not made here.
+/// What the administrator must do first, in words: a missing zram device is not created here.
 pub fn changes(plan: &MemoryPlan) -> Result<Vec<Change>, String> {
     let device = plan.setting("zram device").filter(|setting| setting.outcome == SettingOutcome::Change);
     let name = device.and_then(|setting| setting.planned.clone()).unwrap_or_default();
@@ -63,7 +63,7 @@ mod tests {
 
     // Verifies MEMORY-2.
     #[test]
-    fn anothers_device_is_untouched_and_a_missing_one_requested() {
+    fn a_missing_zram_device_is_requested_or_left_out() {
         let mut facts = phone();
         facts.zram = Ok(Vec::new());
         let refused = changes(&MemoryPlan::wished(&facts, &ZramConfig::default())).unwrap_err();

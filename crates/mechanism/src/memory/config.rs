@@ -1,4 +1,4 @@
-//! The `[memory]` section: what is set for zram and reclaim, and who may go when memory is short.
+//! The `[memory]` section: settings of zram and reclaim, and which processes may be killed when memory is short.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -10,8 +10,8 @@ use crate::{Enabled, Glob};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryConfig {
-    /// Control groups in the background that take memory while others wait for some are held to what they have, for so
-    /// long; 0 turns it off.
+    /// A background control group that grows while foreground groups wait for memory is limited to its size for so many
+    /// seconds; 0 turns it off.
     #[serde(deserialize_with = "within::<_, 0, 3_600>")]
     pub restraint_s: u64,
     /// zram and the tunables of reclaim.
@@ -34,7 +34,7 @@ pub enum ZramPlan {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ZramConfig {
-    /// Only true lets the daemon carry out what `brisk memory plan` says, for as long as it runs.
+    /// Only true lets the daemon apply what `brisk memory plan` shows, for as long as it runs.
     pub enabled: Enabled,
     /// Whose plan.
     pub plan: ZramPlan,
@@ -47,67 +47,67 @@ pub struct ZramConfig {
     pub backing_device: String,
 }
 
-/// Which process goes when one must, and when.
+/// Which process is killed when one must be, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KillerConfig {
-    /// Only true lets the daemon end processes before the kernel does.
+    /// Only true lets the daemon kill processes before the kernel does.
     pub enabled: Enabled,
     /// How a victim is chosen.
     pub mode: VictimMode,
-    /// True lets a process go by headroom whatever the mode, which then says only which.
+    /// True kills by headroom whatever the mode, which then only chooses the victim.
     pub by_headroom: bool,
-    /// True lets size alone decide among those of a class, whatever the rest of their `oom_score_adj` says.
+    /// True ranks the processes of a class by size alone, whatever the rest of their `oom_score_adj`.
     pub by_class: bool,
-    /// Names that never go, beside those without which a system is gone. They count for processes of the system's users.
+    /// Names that are never killed, besides those of essential processes. They protect only processes of system users.
     pub protected: Vec<Glob>,
-    /// Control groups whose members never go, whatever their name and user.
+    /// Control groups whose members are never killed, regardless of their name and user.
     pub protected_groups: Vec<Glob>,
     /// No process with a lower `oom_score_adj` is killed.
     #[serde(deserialize_with = "adj")]
     pub lowest_adj: i16,
-    /// A process goes when less headroom is left than this.
+    /// A process is killed when the headroom is below this.
     #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
     pub reserve_kib: u64,
-    /// A process goes when so much of the pages of files was dropped and wanted again within a second; 0 turns it off.
+    /// A process is killed when this share of file pages has refaulted within a second; 0 turns it off.
     #[serde(deserialize_with = "within::<_, 0, 10_000>")]
     pub refault_percent: u64,
-    /// The kernel wakes the killer when tasks have waited so long for memory within the window.
+    /// The kernel wakes the killer when tasks have waited this long for memory within the window.
     #[serde(deserialize_with = "within::<_, 1, 10_000>")]
     pub stall_ms: u64,
     /// That window.
     #[serde(deserialize_with = "within::<_, 500, 10_000>")]
     pub window_ms: u64,
-    /// After that, memory is sampled so often, and less often while much is left ...
+    /// After that, memory is sampled at this period, and less often while headroom is large ...
     #[serde(deserialize_with = "within::<_, 1, 1_000>")]
     pub sampling_ms: u64,
-    /// ... for so long.
+    /// ... for this long.
     #[serde(deserialize_with = "within::<_, 10, 60_000>")]
     pub burst_ms: u64,
-    /// A process that has not gone after so long is given up, and another one may go.
+    /// A process that has not exited after this time is given up, and another one may be killed.
     #[serde(deserialize_with = "within::<_, 10, 60_000>")]
     pub patience_ms: u64,
-    /// True reads each victim's exact figures before it goes: they are dear, and for experiments.
+    /// True reads each victim's exact figures before the kill: they are expensive, and for experiments.
     pub audit: bool,
-    /// True fetches what an application that comes to the front has on swap, on an idle CPU alone.
+    /// True fetches what an application that comes to the foreground has on swap, only on an idle CPU.
     pub prefetch: bool,
     /// What is swapped out before memory is short.
     pub pageout: PageoutConfig,
-    /// What of that goes to flash.
+    /// What of that is written back to flash.
     pub writeback: WritebackConfig,
 }
 
-/// Swapping out what the user does not see, on an idle CPU alone.
+/// Swapping out what the user does not see, only on an idle CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PageoutConfig {
-    /// So much is kept free; 0 turns it off.
+    /// The memory to keep free; 0 turns it off.
     #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
     pub target_kib: u64,
-    /// From applications whose `oom_score_adj` is not below this.
+    /// It is taken from applications whose `oom_score_adj` is not below this.
     #[serde(deserialize_with = "adj")]
     pub lowest_adj: i16,
-    /// True takes from an application's control group, where it has one, instead of from each of its processes.
+    /// True swaps out an application's control group, where it has one, instead of each of its processes.
     pub by_group: bool,
 }
 
@@ -124,17 +124,17 @@ impl Default for PageoutConfig {
     }
 }
 
-/// Writing back what lay on zram untouched for two cached periods of its application, on an idle CPU alone.
+/// Writing back pages that stayed on zram unused for two cached periods of their application, only on an idle CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WritebackConfig {
-    /// No more is written within a day, for flash wears out; 0 turns it off.
+    /// The limit of writes per day, because flash wears out; 0 turns it off.
     #[serde(deserialize_with = "within::<_, 0, 67_108_864>")]
     pub daily_kib: u64,
-    /// Of applications whose `oom_score_adj` is not below this.
+    /// Only pages of applications whose `oom_score_adj` is not below this are written back.
     #[serde(deserialize_with = "adj")]
     pub lowest_adj: i16,
-    /// How often they are sampled. A process that is in the foreground between two samples was not seen there.
+    /// How often they are sampled. A period in the foreground between two samples is missed.
     #[serde(deserialize_with = "within::<_, 1, 3600>")]
     pub period_s: u64,
 }

@@ -1,29 +1,29 @@
-//! Which pages of cached applications change so seldom that flash may have them: the paper's "constant data". Pure.
+//! Which pages of cached applications change so rarely that they may go to flash: the paper's "constant data". Pure.
 //!
-//! A page that is used leaves swap, and goes to another place there when it is swapped out again. So one that lies at the
-//! same place in two cached periods of its application was neither written nor read by the use between them.
+//! A page that is used leaves swap and gets another slot when it is swapped out again. So a page that has the same slot in two
+//! cached periods of its application was neither read nor written by the use between them.
 
 use std::collections::BTreeMap;
 
 use brisk_sys::process::Life;
 
-/// Cached periods in which a page must have lain at the same place.
+/// Cached periods in which a page must have had the same slot.
 const PERIODS: u8 = 2;
-/// Pieces that are remembered of all applications together: the process that remembers them is locked in memory. Of one that
-/// comes when there is no room, nothing is known.
+/// The most pieces over all applications, because the process that keeps them is locked in memory. The pieces of an application
+/// that exceeds it are dropped.
 const CAPACITY: usize = 16 << 10;
 
-/// Pages that follow each other both in an application's memory and on swap.
+/// A run of pages that are contiguous both in an application's memory and on swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Piece {
-    /// The first one's number in memory.
+    /// The first page's number in memory.
     page: u64,
-    /// Its place on swap.
+    /// Its slot on swap.
     slot: u32,
     pages: u32,
-    /// Cached periods in which they lay there.
+    /// Cached periods in which they had these slots.
     periods: u8,
-    /// Nothing more is to be done about them.
+    /// They have been handled and are not due again.
     is_settled: bool,
 }
 
@@ -32,15 +32,15 @@ impl Piece {
         self.page + u64::from(self.pages)
     }
 
-    /// True when `next` goes on where this one ends.
+    /// True when `next` continues this piece.
     fn goes_on_as(&self, next: &Self) -> bool {
         self.end() == next.page
             && self.slot.checked_add(self.pages) == Some(next.slot)
             && (self.periods, self.is_settled) == (next.periods, next.is_settled)
     }
 
-    /// How many of its first pages lie, or do not lie, where they lay in `before`, the first piece that does not end
-    /// before this one begins; with what is known of them.
+    /// The longest prefix whose pages all kept, or all changed, their slots since `before`, with their known age. `before` is
+    /// the first piece that does not end before this one begins.
     fn head(&self, before: Option<&Self>, by: u8) -> Self {
         let Some(before) = before.filter(|before| before.page < self.end()) else { return *self };
         if before.page > self.page {
@@ -57,12 +57,12 @@ impl Piece {
     }
 }
 
-/// What an application has on swap, by ascending page.
+/// An application's pages on swap, in ascending order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pieces(Vec<Piece>);
 
 impl Pieces {
-    /// Adds a page of a higher number than those before.
+    /// Adds a page with a higher number than those before.
     pub fn add(&mut self, page: u64, slot: u32) {
         self.push(Piece { page, slot, pages: 1, periods: 1, is_settled: false });
     }
@@ -74,7 +74,7 @@ impl Pieces {
         }
     }
 
-    /// The same pieces; those that lay in `before` at the same place are `by` periods older now.
+    /// The same pieces; pages that had the same slot in `before` are `by` periods older now.
     fn aged(self, before: &Self, by: u8) -> Self {
         let mut aged = Self::default();
         let mut before = before.0.iter().peekable();
@@ -92,23 +92,22 @@ impl Pieces {
     }
 }
 
-/// What is known of one application.
 #[derive(Debug, Default)]
 struct Application {
     pieces: Pieces,
     is_cached: bool,
-    /// What it had on swap when it was looked at.
+    /// What it had on swap at the last sample.
     swap_kib: u64,
 }
 
-/// What is known of all.
+/// The tracked pages of all applications.
 #[derive(Debug, Default)]
 pub struct ConstantPages {
     applications: BTreeMap<Life, Application>,
 }
 
 impl ConstantPages {
-    /// The applications that `is_cached` now; of the others, those that `lives` have been used, and the rest is forgotten.
+    /// Updates which applications are cached. One that is not but still `lives` has been used; others are forgotten.
     pub fn see(&mut self, is_cached: impl Fn(&Life) -> bool, lives: impl Fn(&Life) -> bool) {
         self.applications.retain(|life, _| is_cached(life) || lives(life));
         for (life, application) in &mut self.applications {
@@ -116,13 +115,13 @@ impl ConstantPages {
         }
     }
 
-    /// True when a sample of `life`, which is cached and has `swap_kib` on swap, would say something new.
+    /// True when a sample of `life`, which is cached and has `swap_kib` on swap, would give new information.
     pub fn is_news(&self, life: &Life, swap_kib: u64) -> bool {
         let known = self.applications.get(life);
         known.is_none_or(|application| !application.is_cached || application.swap_kib != swap_kib)
     }
 
-    /// Learns what `life`, which is cached, has on swap.
+    /// Records what `life`, which is cached, has on swap.
     pub fn sample(&mut self, life: Life, swap_kib: u64, pieces: Pieces) {
         let application = self.applications.entry(life).or_default();
         let by = u8::from(!application.is_cached);
@@ -134,18 +133,18 @@ impl ConstantPages {
         }
     }
 
-    /// The places on swap of pages that flash may have, ascending.
+    /// The slots of pages that may go to flash, ascending.
     pub fn due(&self) -> Vec<u32> {
         let cached = self.applications.values().filter(|application| application.is_cached);
         let pieces = cached.flat_map(|application| &application.pieces.0).filter(|piece| piece.is_due());
         let mut slots: Vec<u32> = pieces.flat_map(|piece| piece.slot..piece.slot.saturating_add(piece.pages)).collect();
-        // What several applications share has one place.
+        // Pages that several applications share have one slot.
         slots.sort_unstable();
         slots.dedup();
         slots
     }
 
-    /// All that was due is done.
+    /// Marks all that was due as handled.
     pub fn settle(&mut self) {
         for application in self.applications.values_mut().filter(|application| application.is_cached) {
             for piece in application.pieces.0.iter_mut().filter(|piece| piece.is_due()) {
@@ -175,14 +174,14 @@ mod tests {
         pieces
     }
 
-    /// The application was in the foreground since.
+    /// The application has been in the foreground since the last sample.
     fn use_it(known: &mut ConstantPages) {
         known.see(|_| false, |_| true);
     }
 
     // Verifies MEMORY-6.
     #[test]
-    fn what_lies_at_the_same_place_after_a_use_is_due_once() {
+    fn pages_that_keep_their_slot_across_a_use_are_due_once() {
         let mut known = ConstantPages::default();
         known.sample(GALLERY, 12, pieces(&[(1, 10), (2, 11), (3, 12)]));
         assert_eq!(known.due(), [0; 0], "its first period");
@@ -190,26 +189,26 @@ mod tests {
         known.sample(GALLERY, 16, pieces(&[(1, 10), (2, 11), (3, 12), (9, 50)]));
         assert_eq!(known.due(), [0; 0], "still its first");
         use_it(&mut known);
-        assert_eq!(known.due(), [0; 0], "it is the foreground");
-        // Page 2 was used and came to another place; page 3 did not come back.
+        assert_eq!(known.due(), [0; 0], "it is in the foreground");
+        // Page 2 was used and got another slot; page 3 was not swapped out again.
         known.sample(GALLERY, 12, pieces(&[(1, 10), (2, 60), (9, 50)]));
         assert_eq!(known.due(), [10, 50]);
         known.settle();
         assert_eq!(known.due(), [0; 0]);
         use_it(&mut known);
         known.sample(GALLERY, 12, pieces(&[(1, 10), (2, 60), (9, 50)]));
-        assert_eq!(known.due(), [60], "what is done stays done");
+        assert_eq!(known.due(), [60], "what was handled is not due again");
     }
 
     // Verifies MEMORY-6.
     #[test]
-    fn an_ended_process_tells_nothing_about_a_reused_pid() {
+    fn an_exited_process_leaves_nothing_to_a_reused_pid() {
         let mut known = ConstantPages::default();
         known.sample(GALLERY, 4, pieces(&[(1, 10)]));
         known.see(|_| false, |_| false);
         known.sample(GALLERY, 4, pieces(&[(1, 10)]));
-        let heir = Life { start_time_ticks: 200, ..GALLERY };
-        known.sample(heir, 4, pieces(&[(1, 10)]));
+        let successor = Life { start_time_ticks: 200, ..GALLERY };
+        known.sample(successor, 4, pieces(&[(1, 10)]));
         assert_eq!(known.due(), [0; 0]);
     }
 
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_tracked_pieces_are_bounded() {
         let mut known = ConstantPages::default();
         let scattered = |count: u64| pieces(&(0..count).map(|page| (2 * page, page as u32)).collect::<Vec<_>>());
         let other = Life { pid: 8, ..GALLERY };
@@ -239,15 +238,15 @@ mod tests {
     }
 
     proptest! {
-        /// The same, page by page.
+        /// Compares with a model that works page by page.
         // Verifies MEMORY-6.
         #[test]
-        fn pieces_say_what_single_pages_say(
+        fn pieces_agree_with_single_pages(
             before in prop::collection::btree_map(0u64..40, 0u32..8, 0..30),
             now in prop::collection::btree_map(0u64..40, 0u32..8, 0..30),
             distances in (0u32..3, 0u32..3),
         ) {
-            // Places that follow each other make long pieces.
+            // Contiguous slots make long pieces.
             let placed = |map: &BTreeMap<u64, u32>, distance: u32| -> Vec<(u64, u32)> {
                 map.iter().map(|(&page, &slot)| (page, page as u32 + slot / 6 * distance)).collect()
             };

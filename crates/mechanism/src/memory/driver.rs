@@ -1,4 +1,4 @@
-//! Memory on a device: reads what it offers, for [`MemoryPolicy`].
+//! Reads the device for [`MemoryPolicy`].
 
 use super::restraint::is_background;
 use super::{MemoryConfig, MemoryDevice, MemoryPolicy, NAME, support};
@@ -31,7 +31,7 @@ impl Mechanism for MemoryPolicy {
         let Some(time) = self.restrains_for() else { return Vec::new() };
         let groups = hierarchy::unified(root).map(|mount| samples(root, &mount)).unwrap_or_default();
         let count = groups.iter().filter(|sample| is_background(sample) && sample.is_free).count();
-        let reason = format!("for {} s whichever of them takes memory while others wait for some", time.as_secs());
+        let reason = format!("for {} s, each that grows while foreground groups wait for memory", time.as_secs());
         vec![Foreseen::new("restrain", format!("{count} groups in the background"), reason)]
     }
 }

@@ -1,8 +1,8 @@
-//! How much memory applications can still get before a process must go: pure, from the kernel's figures.
+//! How much memory applications can still allocate before a process must be killed: pure, from the kernel's figures.
 //!
 //! headroom = (free - high watermark) + (file - floor) + sum over swaps of (1 - r) x min(free swap, anonymous left).
-//! A page swapped out to zram still costs r of itself, so free swap by itself is no safety: without anonymous pages that
-//! could go there it counts for nothing, and pages that do not compress make it worth nothing.
+//! A page swapped out to zram still costs r of itself. So free swap alone is no headroom: it adds nothing without anonymous
+//! pages to swap out, or when pages do not compress.
 
 use serde::Serialize;
 
@@ -12,43 +12,43 @@ use brisk_sys::memory::swaps::Swap;
 use brisk_sys::memory::zoneinfo::Watermarks;
 use brisk_sys::memory::zram::Zram;
 
-/// The share of memory that pages of files keep: what runs is read from files, and would be read again at once.
+/// The share of memory that file pages keep: running code is read from files, and would be read again at once.
 const FILE_FLOOR_SHARE: f64 = 0.05;
 
-/// The headroom and its terms, in KiB; a term below zero is memory that is owed.
+/// The headroom and its terms, in KiB; a negative term is a deficit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Headroom {
-    /// All terms together.
+    /// The sum of all terms.
     pub total_kib: i64,
     /// Free memory above the high watermark.
     pub free_kib: i64,
-    /// Pages of files above what they keep.
+    /// File pages above their floor.
     pub file_kib: i64,
-    /// What pages of files keep.
+    /// The floor of file pages.
     pub file_floor_kib: u64,
-    /// What swapping out would still win.
+    /// The memory that swapping out would still free.
     pub swap_kib: i64,
-    /// That of each swap area, the first to be filled first.
+    /// That of each swap area, in fill order.
     pub swaps: Vec<SwapHeadroom>,
 }
 
-/// What one swap area would still win.
+/// The memory that swapping out to one area would still free.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SwapHeadroom {
     /// The area, as /proc/swaps names it.
     pub path: String,
     /// What would be swapped out to it.
     pub taken_kib: u64,
-    /// The memory that one more byte there costs: zero on a disk; on zram `mem_used / orig_data`, without what was written
-    /// back.
+    /// The memory that one more byte there costs: zero on a disk; on zram `mem_used / orig_data`, excluding pages that were
+    /// written back.
     pub ratio: f64,
-    /// False while too little lies there to know the ratio, which is then assumed.
+    /// False while too little is stored there to measure the ratio, which is then assumed.
     pub is_measured: bool,
-    /// What that would win.
+    /// The memory that this would free.
     pub won_kib: i64,
 }
 
-/// The headroom of a device with these figures; `swaps` in the order in which they are filled.
+/// The headroom of a device with these figures; `swaps` in fill order.
 pub fn headroom(memory: &MemoryInfo, watermarks: Watermarks, swaps: &[Swap], zram: &[Zram]) -> Headroom {
     let free_kib = signed(memory.free_kib) - signed(watermarks.high_kib);
     let file_floor_kib = (memory.total_kib as f64 * FILE_FLOOR_SHARE) as u64;
@@ -74,13 +74,13 @@ fn of_swap(swap: &Swap, device: Option<&Zram>, anonymous_left_kib: u64) -> SwapH
     };
     let room_kib = swap.free_kib().min(device.map_or(u64::MAX, |zram| within_limit_kib(zram, ratio)));
     let taken_kib = room_kib.min(anonymous_left_kib);
-    // Pages that do not compress cost the allocator's overhead as well: swapping them out wins nothing.
+    // Pages that do not compress cost the allocator's overhead as well: swapping them out frees nothing.
     let won_kib = (taken_kib as f64 * (1.0 - ratio).max(0.0)) as i64;
     let is_measured = swap.zram_name().is_none() || measured.is_some();
     SwapHeadroom { path: swap.path.display().to_string(), taken_kib, ratio, is_measured, won_kib }
 }
 
-/// What fits before `mem_limit`, before compression.
+/// What fits below `mem_limit`, before compression.
 fn within_limit_kib(zram: &Zram, ratio: f64) -> u64 {
     match zram.usage {
         Some(usage) if usage.memory_limit_bytes > 0 && ratio > 0.0 => {
@@ -95,8 +95,8 @@ fn signed(kib: u64) -> i64 {
     i64::try_from(kib).unwrap_or(i64::MAX)
 }
 
-/// The memory that a byte on swap costs on this device, on average: what a death frees of it. That of the zram that is
-/// filled first, or nothing on a disk.
+/// The memory that a byte on swap costs on average, which a death frees: the ratio of the zram device that is filled first, or
+/// zero on a disk.
 pub fn swap_ratio(swaps: &[Swap], zram: &[Zram]) -> f64 {
     let Some(name) = swaps.first().and_then(Swap::zram_name) else { return 0.0 };
     let device = zram.iter().find(|zram| zram.name == name);
@@ -137,20 +137,20 @@ mod tests {
         for (memory, swaps, zram, terms) in [
             // No swap at all.
             (memory(4000, 60_000, 9000), vec![], vec![], (2500, 4000, 0)),
-            // Below the watermark and below the floor memory is owed.
+            // Below the watermark and below the floor the terms are negative.
             (memory(500, 60_000, 1000), vec![], vec![], (-1000, -4000, 0)),
-            // 40 MB of zram are free, a quarter of each byte is its price.
+            // 40 MB of zram are free, and each byte there costs a quarter.
             (memory(4000, 60_000, 9000), on_zram(), vec![zram(10_000, 2500, 0)], (2500, 4000, 30_000)),
-            // Free swap counts no more than there is to swap out.
+            // Free swap adds no more than there is to swap out.
             (memory(4000, 8000, 9000), on_zram(), vec![zram(10_000, 2500, 0)], (2500, 4000, 6000)),
             (memory(4000, 0, 9000), on_zram(), vec![zram(10_000, 2500, 0)], (2500, 4000, 0)),
-            // What does not compress wins nothing, and never less than nothing.
+            // Incompressible pages free nothing, and the term is never negative.
             (memory(4000, 60_000, 9000), on_zram(), vec![zram(10_000, 10_400, 0)], (2500, 4000, 0)),
-            // Nothing in it yet: assumed.
+            // Nothing is stored yet: the ratio is assumed.
             (memory(4000, 60_000, 9000), on_zram(), vec![zram(0, 0, 0)], (2500, 4000, 20_000)),
-            // A limit of memory counts before the size: 1000 KiB are left, for 4000 before compression.
+            // `mem_limit` takes precedence over the size: 1000 KiB are left, for 4000 before compression.
             (memory(4000, 60_000, 9000), on_zram(), vec![zram(10_000, 2500, 3500)], (2500, 4000, 3000)),
-            // A disk costs no memory, and gets what zram has left over.
+            // A disk costs no memory, and takes what does not fit on zram.
             (
                 memory(4000, 60_000, 9000),
                 vec![swap("/dev/zram0", 50_000, 10_000), swap("/dev/sda2", 99_000, 0)],

@@ -1,8 +1,7 @@
-//! What was learned of applications from their deaths, kept across runs: what a byte of theirs on swap costs in memory.
-//! Pure.
+//! The memory that a swapped byte of each application costs, learned from kills and kept across runs. Pure.
 //!
-//! Applications differ: pictures do not compress, text does. The device's average is wrong for each of them, so what a kill
-//! returned beyond the anonymous pages in memory, by what lay on swap, is remembered by name.
+//! Pictures do not compress, text does, so the device's average is wrong for each application. The ratio is learned by name:
+//! the memory that a kill returned beyond the resident anonymous pages, divided by what lay on swap.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +11,23 @@ use super::victim::Candidate;
 use crate::LearnedFile;
 use crate::recency::{CAPACITY, make_room};
 
-/// Where it is kept.
+/// The state file.
 pub const FILE: LearnedFile = LearnedFile {
     name: "memory-ratios.json",
-    what: "what was learned",
-    if_damaged: "what swap costs is learned again",
+    what: "the learned swap ratios",
+    if_damaged: "swap ratios are learned again",
     is_durable: false,
 };
-/// Deaths with less than this on swap teach nothing: what else happens meanwhile is as much.
+/// Deaths with less on swap are ignored: other memory changes at the same time are as large.
 const LEAST_SWAP_KIB: u64 = 4 << 10;
-/// The last deaths count as a running mean of so many.
+/// The weight of a new death falls to 1 / this (EWMA).
 const MEMORY: u64 = 8;
-/// The average counts as much as so many deaths.
+/// The device's average weighs as much as this many deaths.
 const PRIOR: f64 = 1.0;
 /// The number of the state file's format.
 const VERSION: u32 = 1;
 
-/// What was learned, kept as JSON.
+/// The learned ratios, kept as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LearnedRatios {
     version: u32,
@@ -37,12 +36,11 @@ pub struct LearnedRatios {
     applications: BTreeMap<String, LearnedRatio>,
 }
 
-/// One application's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct LearnedRatio {
-    /// Memory by byte on swap, 0 to 1.
+    /// Memory per byte on swap, 0 to 1.
     ratio: f64,
-    /// Deaths that it was learned from.
+    /// Deaths that contributed, at most [`MEMORY`].
     deaths: u64,
     /// [`LearnedRatios::deaths`] at the last one.
     last: u64,
@@ -55,7 +53,7 @@ impl Default for LearnedRatios {
 }
 
 impl LearnedRatios {
-    /// Reads a state file; `None` when it is damaged or of another version, which costs only what was learned.
+    /// Reads a state file; `None` when it is damaged or of another version: learning starts again.
     pub fn parse(text: &str) -> Option<Self> {
         let state: Self = serde_json::from_slice(text.as_bytes()).ok()?;
         let plausible = |learned: &LearnedRatio| (0.0..=1.0).contains(&learned.ratio) && learned.last <= state.deaths;
@@ -71,21 +69,21 @@ impl LearnedRatios {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What a byte of `application` on swap is taken to cost where one costs `average`; `None` when nothing was learned.
+    /// What a byte of `application` on swap costs, given the device's `average`; `None` when nothing was learned.
     pub fn ratio(&self, application: &str, average: f64) -> Option<f64> {
         let learned = self.applications.get(application)?;
         let weight = learned.deaths as f64;
         Some((weight * learned.ratio + PRIOR * average.clamp(0.0, 1.0)) / (weight + PRIOR))
     }
 
-    /// Tells each of `candidates` what was learned of it.
+    /// Sets the learned ratio of each of `candidates`.
     pub fn inform(&self, candidates: &mut [Candidate], average: f64) {
         for candidate in candidates {
             candidate.swap_ratio = self.ratio(&candidate.name, average);
         }
     }
 
-    /// Learns from the death of `application`, which had so much in memory and on swap, and returned so much.
+    /// Learns from the death of `application`: what it had in memory and on swap, and what its death returned.
     pub fn learn(&mut self, application: &str, rss_anonymous_kib: u64, swap_kib: u64, returned_kib: i64) {
         if swap_kib < LEAST_SWAP_KIB {
             return;
@@ -115,7 +113,7 @@ mod tests {
         let mut learned = LearnedRatios::default();
         assert_eq!(learned.ratio("gallery", 0.25), None);
         learned.learn("gallery", 10_000, 20_000, 25_000);
-        assert_eq!(learned.ratio("gallery", 0.25), Some(0.5), "half of what was seen, half of the average");
+        assert_eq!(learned.ratio("gallery", 0.25), Some(0.5), "half of the sample, half of the average");
         for _ in 0..50 {
             learned.learn("gallery", 10_000, 20_000, 25_000);
         }
@@ -125,11 +123,11 @@ mod tests {
             learned.learn("gallery", 10_000, 20_000, 14_000);
         }
         let ratio = learned.ratio("gallery", 0.25).unwrap();
-        assert!((0.19..0.22).contains(&ratio), "what is long ago is forgotten: {ratio}");
+        assert!((0.19..0.22).contains(&ratio), "old samples fade: {ratio}");
     }
 
     #[test]
-    fn a_death_that_says_nothing_teaches_nothing() {
+    fn little_swap_is_ignored_and_extremes_are_clamped() {
         let mut learned = LearnedRatios::default();
         learned.learn("mail", 10_000, LEAST_SWAP_KIB - 1, 20_000);
         assert_eq!(learned, LearnedRatios::default());
@@ -142,7 +140,7 @@ mod tests {
 
     // Verifies DAEMON-3.
     #[test]
-    fn the_one_that_died_longest_ago_is_forgotten() {
+    fn the_application_killed_longest_ago_is_forgotten() {
         let mut learned = LearnedRatios::default();
         for number in 0..CAPACITY + 10 {
             learned.learn(&format!("application {number}"), 0, 10_000, 5000);
@@ -154,7 +152,7 @@ mod tests {
 
     // Verifies DAEMON-3.
     #[test]
-    fn the_state_survives_its_text_and_damage_is_refused() {
+    fn the_state_survives_its_text_and_damaged_text_is_refused() {
         let mut learned = LearnedRatios::default();
         learned.learn("browser", 0, 10_000, 5000);
         let text = learned.to_text();

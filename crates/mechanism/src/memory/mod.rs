@@ -1,7 +1,7 @@
-//! Memory: what zram should be on this device, how much memory an application can still get, and who goes first.
+//! Memory: the zram setup for this device, the headroom of applications, and which process is killed first.
 //!
-//! Paper: "Performance study through zRam enabled in Android system" (2013). `plan` and
-//! `killer` decide, `policy` is what the daemon drives: they write nothing.
+//! Paper: "Performance study through zRam enabled in Android system" (2013). `plan` and `killer` decide, and the daemon drives
+//! `policy`. None of them writes.
 
 pub mod apply;
 pub mod config;
@@ -29,5 +29,5 @@ pub use probe::MemoryDevice;
 pub use snapshot::{MemorySnapshot, candidates};
 pub use support::support;
 
-/// The mechanism's name, where it decides.
+/// The mechanism's name in decisions.
 pub const NAME: &str = "memory";

@@ -1,4 +1,4 @@
-//! Whether zram and the killer are on, each for itself, and why: pure. Each has an `enabled` of its own.
+//! Whether zram and the killer are on, and why: pure. Each has its own `enabled`.
 
 use super::apply::changes;
 use super::config::{KillerConfig, ZramConfig};
@@ -8,12 +8,12 @@ use super::{MemoryPlan, ZramPlan};
 use crate::enabled::decide;
 use crate::{Enabled, Part};
 
-/// zram and the tunables of reclaim, as the configuration names them.
+/// The configuration section of zram and the reclaim tunables.
 pub const ZRAM: &str = "memory.zram";
-/// The killer, as the configuration names it.
+/// The configuration section of the killer.
 pub const KILLER: &str = "memory.killer";
 
-/// What is known of zram beside its configuration.
+/// The state of zram besides its configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ZramState<'a> {
     /// The other managers that set it up ([`crate::Job::doers`]).
@@ -22,24 +22,24 @@ pub struct ZramState<'a> {
     pub obstacle: Option<&'a str>,
     /// Why the device has refused a change of the plan.
     pub refusal: Option<&'a str>,
-    /// How many of the plan's settings the daemon holds; `None` where no daemon is asked.
+    /// How many of the plan's settings the daemon holds; `None` when no daemon was asked.
     pub held: Option<usize>,
 }
 
-/// How far the killer is.
+/// The state of the killer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillerState {
-    /// No daemon is asked.
+    /// No daemon was asked.
     Unknown,
-    /// It starts once the plan of zram is carried out.
+    /// It starts once the zram plan is applied.
     AfterZram,
-    /// It is wanted and does not run: it starts, or is started again.
+    /// It is wanted but does not run: the daemon starts or restarts it.
     Starts,
-    /// It is this process.
+    /// It runs as this process.
     Runs(u32),
 }
 
-/// What zram needs under `config` and a device of `facts` lacks, in words.
+/// What zram needs under `config` and the device lacks, in words.
 pub fn obstacle(facts: &MemoryDevice, config: &ZramConfig) -> Option<String> {
     let place = SwapPlace::of(facts);
     match config.enabled {
@@ -58,9 +58,10 @@ pub fn zram(config: &ZramConfig, state: ZramState<'_>) -> Part {
     let (on, reason) = match (config.enabled, state.doers, state.obstacle, state.refusal) {
         (Enabled::Auto, None, Some(obstacle), _) => (false, format!("off by itself: {obstacle}")),
         (Enabled::On, _, Some(obstacle), _) => (false, format!("{reason}, but {obstacle}")),
-        (Enabled::On, _, None, Some(refusal)) => {
-            (false, format!("{reason}, but the device has refused a change, and what was done is restored: {refusal}"))
-        }
+        (Enabled::On, _, None, Some(refusal)) => (
+            false,
+            format!("{reason}, but the device has refused a change, and earlier changes are reverted: {refusal}"),
+        ),
         (Enabled::On, _, None, None) => (on, format!("{reason}{}", held(config, state.held))),
         _ => (on, reason),
     };
@@ -68,15 +69,15 @@ pub fn zram(config: &ZramConfig, state: ZramState<'_>) -> Part {
 }
 
 fn held(config: &ZramConfig, held: Option<usize>) -> String {
-    let whose = match config.plan {
+    let plan = match config.plan {
         ZramPlan::Brisk => "the plan",
         ZramPlan::Paper => "the paper's plan",
     };
     match held {
         None => String::new(),
-        Some(0) => format!(": nothing had to be changed for {whose}"),
-        Some(1) => format!(": 1 setting of {whose} is held"),
-        Some(count) => format!(": {count} settings of {whose} are held"),
+        Some(0) => format!(": nothing had to be changed for {plan}"),
+        Some(1) => format!(": 1 setting of {plan} is held"),
+        Some(count) => format!(": {count} settings of {plan} are held"),
     }
 }
 
@@ -85,7 +86,9 @@ pub fn killer(config: &KillerConfig, doers: Option<&str>, state: KillerState) ->
     let (on, reason) = decide(KILLER, config.enabled, doers);
     let (on, reason) = match (config.enabled, state) {
         (Enabled::On, KillerState::AfterZram) => (false, format!("{reason}; it starts once zram is set up as planned")),
-        (Enabled::On, KillerState::Starts) => (false, format!("{reason}, but it does not run yet: it is started")),
+        (Enabled::On, KillerState::Starts) => {
+            (false, format!("{reason}, but it does not run yet: the daemon starts it"))
+        }
         (Enabled::On, KillerState::Runs(pid)) => (on, format!("{reason}; it is process {pid}")),
         _ => (on, reason),
     };
@@ -100,7 +103,7 @@ mod tests {
 
     // Verifies ON-4.
     #[test]
-    fn zram_says_whether_it_is_on_and_why() {
+    fn zram_reports_whether_it_is_on_and_why() {
         const GENERATOR: &str = "zram-generator (/etc/systemd/zram-generator.conf)";
         let nothing = ZramState::default();
         let left = ZramState { doers: Some(GENERATOR), ..nothing };
@@ -115,7 +118,7 @@ mod tests {
             (Enabled::Auto, nothing, false, "off by itself: zram can be removed only while"),
             (Enabled::On, left, true, "memory.zram.enabled is true"),
             (Enabled::On, lacking, false, "memory.zram.enabled is true, but the kernel has no zram"),
-            (Enabled::On, refused, false, "refused a change, and what was done is restored: EBUSY"),
+            (Enabled::On, refused, false, "refused a change, and earlier changes are reverted: EBUSY"),
             (Enabled::On, nothing, true, "memory.zram.enabled is true"),
             (Enabled::On, holding(0), true, "is true: nothing had to be changed for the plan"),
             (Enabled::On, holding(1), true, "is true: 1 setting of the plan is held"),
@@ -131,7 +134,7 @@ mod tests {
 
     // Verifies ON-4.
     #[test]
-    fn the_killer_says_whether_it_is_on_and_why() {
+    fn the_killer_reports_whether_it_is_on_and_why() {
         for (enabled, doers, state, on, reason) in [
             (Enabled::Off, None, KillerState::Unknown, false, "memory.killer.enabled is false"),
             (Enabled::Auto, Some("lmkd (process 7)"), KillerState::Unknown, false, "left to lmkd (process 7)"),
@@ -151,7 +154,7 @@ mod tests {
 
     // Verifies ON-4.
     #[test]
-    fn what_zram_needs_is_told_where_the_device_lacks_it() {
+    fn a_missing_requirement_of_zram_is_reported() {
         let config = |enabled| ZramConfig { enabled, ..ZramConfig::default() };
         let mut facts = phone();
         for enabled in [Enabled::Off, Enabled::Auto, Enabled::On] {

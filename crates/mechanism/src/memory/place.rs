@@ -1,20 +1,20 @@
-//! Where swap on zram could be: on a device of ours, or nowhere, because another owns it or the kernel has none.
+//! Where swap on zram can be: on a device that brisk sets up, or nowhere, because another program owns it or none exists.
 
 use super::probe::MemoryDevice;
 use brisk_sys::memory::zram::{HOT_ADD, Module};
 
-/// Where swap on zram could be.
+/// Where swap on zram can be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SwapPlace {
-    /// A device that is there and not in use.
+    /// A device that exists and is unused.
     Unused(String),
-    /// A device that the loaded driver makes when asked.
+    /// A device that the loaded driver creates on request.
     New,
-    /// The first device of a module that is to be loaded.
+    /// The first device of the zram module, which is not loaded yet.
     Module,
-    /// Another program's device: its name, and whose it is in words.
+    /// Another program's device: its name, and a description of its owner.
     Owned(String, String),
-    /// Nowhere, for a reason in words.
+    /// Nowhere, and why.
     Nowhere(String),
 }
 
@@ -26,20 +26,21 @@ impl SwapPlace {
         };
         if let Some(name) = swaps.iter().find_map(|swap| swap.zram_name()) {
             let owner = facts.owners.iter().find(|owner| owner.devices.contains_key(name));
-            let whose = match owner {
+            let description = match owner {
                 Some(owner) => {
                     format!("{name} is swap already and belongs to {} ({})", owner.name, owner.files.join(", "))
                 }
                 None => format!("{name} is swap already, set up by another program"),
             };
-            return Self::Owned(name.to_owned(), whose);
+            return Self::Owned(name.to_owned(), description);
         }
         if let Some(owner) = facts.owners.first() {
             let names: Vec<&str> = owner.devices.keys().map(String::as_str).collect();
-            let whose = format!("{} is told to set up {} ({})", owner.name, names.join(", "), owner.files.join(", "));
-            return Self::Owned(names.first().copied().unwrap_or_default().to_owned(), whose);
+            let description =
+                format!("{} is configured to set up {} ({})", owner.name, names.join(", "), owner.files.join(", "));
+            return Self::Owned(names.first().copied().unwrap_or_default().to_owned(), description);
         }
-        // A device that has a size is in use, if not for swap.
+        // A device with a size is in use, even if not as swap.
         match devices.iter().find(|zram| zram.disk_size_bytes == 0) {
             Some(zram) => Self::Unused(zram.name.clone()),
             None => match facts.module {
@@ -57,7 +58,7 @@ impl SwapPlace {
         !matches!(self, Self::Nowhere(_))
     }
 
-    /// The device, where its name is known before it is made.
+    /// The device's name, where it is known before the device is created.
     pub(super) fn device(&self) -> Option<&str> {
         match self {
             Self::Unused(name) | Self::Owned(name, _) => Some(name),
@@ -66,13 +67,13 @@ impl SwapPlace {
         }
     }
 
-    /// How the device comes about.
+    /// Where the device comes from, in words.
     pub(super) fn reason(&self) -> String {
         match self {
             Self::Unused(name) => format!("{name} is there and not in use"),
-            Self::New => format!("every zram device is in use; {HOT_ADD} makes another"),
+            Self::New => format!("every zram device is in use; {HOT_ADD} creates another"),
             Self::Module => "the module zram is there and not loaded".to_owned(),
-            Self::Owned(_, whose) => format!("{whose}: it is left alone"),
+            Self::Owned(_, description) => format!("{description}: it is left alone"),
             Self::Nowhere(why) => why.clone(),
         }
     }

@@ -1,4 +1,4 @@
-//! What memory this device has and what is done with it: read once, decided upon in `plan.rs`.
+//! The memory of this device and its settings: read once, decided upon in `plan.rs`.
 
 use brisk_sys::Root;
 use brisk_sys::cpu::hotplug;
@@ -12,28 +12,28 @@ use brisk_sys::memory::zram_owner::{self, ZramOwner};
 /// Facts about a device, as plain data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryDevice {
-    /// How much memory there is; `None` when the kernel does not say.
+    /// The kernel's figures; `None` when they cannot be read.
     pub memory: Option<MemoryInfo>,
     /// CPUs online; at least one.
     pub cpu_count: u32,
     /// Linux's version, where it could be read.
     pub kernel: Option<(u32, u32)>,
-    /// The zram devices that are there, or why they cannot be known.
+    /// The zram devices, or why they cannot be read.
     pub zram: Result<Vec<Zram>, String>,
-    /// Whether zram could be had.
+    /// Whether the zram module is loaded or can be.
     pub module: Module,
-    /// Swap areas in use, the first to be filled first, or why they cannot be known.
+    /// Swap areas in use, in fill order, or why they cannot be read.
     pub swaps: Result<Vec<Swap>, String>,
-    /// Who else is told to set zram up.
+    /// Other programs that are configured to set up zram.
     pub owners: Vec<ZramOwner>,
-    /// How the kernel reclaims now.
+    /// The kernel's reclaim tunables.
     pub tunables: VmTunables,
-    /// What is there but could not be read, in words.
+    /// What exists but could not be read, in words.
     pub faults: Vec<String>,
 }
 
 impl MemoryDevice {
-    /// Reads the device below `root`. What is missing is a fact, what is broken is in `faults`.
+    /// Reads the device below `root`. What is missing is a fact; what cannot be read is in `faults`.
     pub fn probe(root: &Root) -> Self {
         let release = kernel::release(root);
         let (tunables, tunable_faults) = VmTunables::read(root);

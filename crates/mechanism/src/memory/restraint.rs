@@ -1,8 +1,8 @@
-//! Which control groups in the background may hold no more memory for a while, because they take it while others wait for
-//! some: the thesis's memory class. Pure.
+//! Which background control groups get a memory limit because they grow while foreground groups wait for memory: the thesis's
+//! memory class. Pure.
 //!
-//! Where memory is short, what a group takes pushes out what it had before: its pages on swap count as well. A group that waits
-//! within a group in the background waits for itself.
+//! When memory is short, a group's new pages push its older ones to swap, so growth includes swap. Stalls of background groups
+//! are ignored.
 
 use std::time::Duration;
 
@@ -10,27 +10,26 @@ use crate::{Action, Decision};
 use brisk_sys::cgroup::memory::{GroupSample, HIGH};
 use brisk_sys::{BootTime, Target};
 
-/// A group is in the background when no member's `oom_score_adj` is below this: that of Android's services.
+/// A group is in the background when no member's `oom_score_adj` is below this, the value of Android's services.
 const BACKGROUND_ADJ: i16 = 500;
-/// What was seen longer ago says nothing of who takes memory now.
+/// An older sample does not show which group grows now.
 const FRESH: Duration = Duration::from_secs(3);
-/// Less than this may come and go with a group's work.
+/// Smaller growth is normal fluctuation.
 const GROWTH_KIB: u64 = 4 << 10;
-/// Others wait when they do so for one part in this many of the time.
+/// Foreground groups must have waited for one part in this many of the interval.
 const WAITING_SHARE: u128 = 20;
-/// A limit is so much above what a group holds, so that the kernel has nothing to reclaim while it is set: the process that sets it
-/// does not wait.
+/// A limit is this far above a group's resident memory, so that setting it triggers no reclaim and does not block the writer.
 const ROOM_KIB: u64 = 1 << 10;
-/// No group is limited to less.
+/// The lowest limit.
 const LEAST_KIB: u64 = 8 << 10;
 
-/// True for a group that no member with a lower `oom_score_adj` takes out of the background.
+/// True when no member's `oom_score_adj` is below that of the background.
 pub fn is_background(sample: &GroupSample) -> bool {
     sample.lowest_adj >= BACKGROUND_ADJ
 }
 
-/// The limits to be set at the second of two looks, `since` the first, each a lease `until` then. A limit of others, or one
-/// that is in force already, stays as it is.
+/// The limits to set after two samples taken `since` apart, each a lease `until` then. A group that has a limit already, from
+/// brisk or another program, is skipped.
 pub fn restrain(before: &[GroupSample], now: &[GroupSample], since: Duration, until: BootTime) -> Vec<Decision> {
     let earlier = |sample: &GroupSample| before.iter().find(|it| it.folder == sample.folder);
     let waited_us = |sample: &GroupSample| Some(sample.stalled_us.saturating_sub(earlier(sample)?.stalled_us));
@@ -47,7 +46,8 @@ pub fn restrain(before: &[GroupSample], now: &[GroupSample], since: Duration, un
         let high_kib = (sample.resident_kib + ROOM_KIB).max(LEAST_KIB);
         let target = Target::Tunable(sample.folder.join(HIGH));
         let waited_ms = others_us / 1000;
-        let reason = format!("in the background it took {grown_kib} KiB while others waited {waited_ms} ms for memory");
+        let reason =
+            format!("background group grew by {grown_kib} KiB while the foreground waited {waited_ms} ms for memory");
         Some(Decision { action: Action::Lease { target, value: (high_kib << 10).to_string(), until }, reason })
     };
     now.iter().filter_map(decide).collect()
@@ -63,11 +63,11 @@ mod tests {
         GroupSample { folder: folder.into(), resident_kib, swap_kib, stalled_us, is_free: true, lowest_adj }
     }
 
-    /// The limits in KiB that follow from two samples of a foreground group and two groups in the background; the first holds
-    /// and has on swap `batch`, and the foreground waited so long, and `since` has passed between.
+    /// The limits in KiB after two samples of a foreground and two background groups, taken `since_ms` apart. The first
+    /// background group ends at `batch` (resident, swap); the foreground group waited `waited_ms`.
     fn limits(batch: [u64; 2], waited_ms: u64, since_ms: u64, change: impl Fn(&mut GroupSample)) -> Vec<u64> {
         let front = |stalled_ms| group("/cg/front", [90_000, 0], stalled_ms, 0);
-        // What these wait does not count.
+        // Stalls of background groups are ignored.
         let idle = |stalled_ms| group("/cg/idle", [9000, 0], stalled_ms, 900);
         let before = [front(50), group("/cg/batch", [50_000, 2000], 0, 500), idle(0)];
         let mut now = [front(50 + waited_ms), group("/cg/batch", batch, 900, 500), idle(900)];
@@ -85,16 +85,16 @@ mod tests {
 
     // Verifies MEMORY-4.
     #[test]
-    fn who_takes_memory_while_others_wait_may_hold_no_more() {
+    fn a_background_group_that_grows_during_stalls_is_limited() {
         for (batch, waited_ms, since_ms, expected) in [
             ([60_000, 2000], 50, 1000, Some(61_024)),
-            // It holds less than before, for more was pushed out.
+            // It holds less than before because more was swapped out.
             ([45_000, 12_000], 50, 1000, Some(46_024)),
             ([1000, 60_000], 50, 1000, Some(LEAST_KIB)),
             ([54_096, 2000], 50, 1000, Some(55_120)),
             ([54_095, 2000], 50, 1000, None),
             ([40_000, 2000], 50, 1000, None),
-            // Others wait too little, or the first look is too long ago.
+            // The foreground waited too little, or the first sample is too old.
             ([60_000, 2000], 49, 1000, None),
             ([60_000, 2000], 25, 500, Some(61_024)),
             ([60_000, 2000], 900, 3000, Some(61_024)),
@@ -107,7 +107,7 @@ mod tests {
 
     // Verifies MEMORY-4.
     #[test]
-    fn who_is_in_foreground_or_limited_or_new_is_left_alone() {
+    fn foreground_limited_and_new_groups_are_left_alone() {
         let changes: [fn(&mut GroupSample); 3] =
             [|batch| batch.is_free = false, |batch| batch.lowest_adj = 499, |batch| batch.folder = "/cg/new".into()];
         for change in changes {

@@ -1,4 +1,4 @@
-//! Memory as it is now: the figures of the device and of every process that holds some, read once.
+//! A snapshot of memory: the figures of the device and of every process that holds some, read once.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ use brisk_sys::memory::zram::{self, Zram};
 use brisk_sys::memory::{process_memory, zoneinfo};
 use brisk_sys::{DeviceError, Root, process};
 
-/// What is known of memory at one moment.
+/// The state of memory at one moment.
 #[derive(Debug)]
 pub struct MemorySnapshot {
     /// The kernel's figures.
     pub memory: MemoryInfo,
-    /// How much can still be had.
+    /// Memory that applications can still allocate.
     pub headroom: Headroom,
-    /// How long tasks wait; `None` where the kernel does not say.
+    /// How long tasks wait; `None` where the kernel does not report it.
     pub pressure: Option<Pressure>,
     /// zram devices that are set up.
     pub zram: Vec<Zram>,
-    /// What the killers go by.
+    /// The input of the killers.
     pub situation: Situation,
     /// Every process that holds memory but this one.
     pub candidates: Vec<Candidate>,
-    /// Who never goes here.
+    /// The processes that are never killed here.
     pub protection: Protection,
-    /// What is there but could not be read, in words.
+    /// What exists but could not be read, in words.
     pub faults: Vec<String>,
 }
 
 impl MemorySnapshot {
-    /// Reads the device below `root`; proportional figures, which are dear, only when `with_pss`.
+    /// Reads the device below `root`; proportional figures, which are expensive, only when `with_pss`.
     ///
     /// # Errors
-    /// [`DeviceError`] when /proc/meminfo, /proc/zoneinfo or /proc cannot be read: nothing can be said then.
+    /// [`DeviceError`] when /proc/meminfo, /proc/zoneinfo or /proc cannot be read.
     pub fn take(root: &Root, with_pss: bool) -> Result<Self, DeviceError> {
         let mut faults = Vec::new();
         let memory = meminfo::read(root)?;
@@ -65,13 +65,13 @@ impl MemorySnapshot {
     }
 }
 
-/// With the control group of each.
+/// Adds the control group of each.
 fn grouped(root: &Root, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     candidates.iter_mut().for_each(|candidate| candidate.group = process::group(root, candidate.pid));
     candidates
 }
 
-/// What is missing is no fault.
+/// The value, where it could be read. A missing file is no fault.
 fn known<T>(root: &Root, outcome: Result<T, DeviceError>, faults: &mut Vec<String>) -> Option<T> {
     match outcome {
         Ok(value) => return Some(value),
@@ -82,10 +82,10 @@ fn known<T>(root: &Root, outcome: Result<T, DeviceError>, faults: &mut Vec<Strin
 }
 
 /// Every process but this one that holds memory and whose `oom_score_adj` is not below `lowest_adj`.
-/// Those that `is_known_thread` says are the kernel's own are not looked at.
+/// Skips processes that `is_known_thread` reports as kernel threads.
 ///
 /// # Errors
-/// [`DeviceError`] when /proc cannot be listed; what cannot be read of one process is in `faults`.
+/// [`DeviceError`] when /proc cannot be listed; read errors of a single process are in `faults`.
 pub fn candidates(
     root: &Root,
     lowest_adj: i16,
@@ -94,7 +94,7 @@ pub fn candidates(
     faults: &mut Vec<String>,
 ) -> Result<Vec<Candidate>, DeviceError> {
     let mut candidates = Vec::new();
-    // One fault of a kind is enough to know: a hundred processes fail alike.
+    // One fault per file is enough: a hundred processes fail for the same reason.
     let mut faulty = BTreeMap::new();
     for pid in process_memory::pids(root)? {
         if root.is_system() && pid == std::process::id() || is_known_thread(pid) {
@@ -102,7 +102,7 @@ pub fn candidates(
         }
         match candidate(root, pid, lowest_adj, with_pss) {
             Ok(candidate) => candidates.extend(candidate),
-            // It has ended meanwhile.
+            // It has exited in the meantime.
             Err(error) if error.is_missing() => {}
             Err(error) => {
                 let name = error.path().file_name().map(|name| name.to_string_lossy().into_owned());
@@ -115,7 +115,7 @@ pub fn candidates(
 }
 
 fn candidate(root: &Root, pid: u32, lowest_adj: i16, with_pss: bool) -> Result<Option<Candidate>, DeviceError> {
-    // The cheapest first: on the way to a kill most processes go no further.
+    // The cheapest check first: it rejects most processes before a kill.
     let oom_score_adj = process_memory::oom_score_adj(root, pid)?;
     if oom_score_adj < lowest_adj {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What this device offers: zram that could be set up, tunables that would be set, or nothing; and what is set already.
+//! What this device supports: zram that can be set up, tunables that brisk would set, or nothing; and what is already applied.
 
 use super::config::ZramPlan;
 use super::place::SwapPlace;
@@ -8,23 +8,22 @@ use crate::{Support, SupportState};
 use brisk_sys::Root;
 use brisk_undo::journal::{Holder, JournalState};
 
-/// What this device offers to the memory mechanism, and what `brisk memory apply` does with it. What a daemon does is for
-/// the daemon to say.
+/// What the device supports, and what `brisk memory apply` has applied. The daemon reports its own changes.
 pub fn support(root: &Root, facts: &MemoryDevice) -> Support {
-    // A journal that cannot be read is a fault of its own in `brisk doctor`'s report.
+    // `brisk doctor` reports an unreadable journal as a separate fault.
     let held = JournalState::of(&Holder::Memory.folder(root)).ok().and_then(|state| applied(&state));
     held.unwrap_or_else(|| of_facts(facts))
 }
 
-/// What a journal of `brisk memory apply` says; `None` when it holds nothing.
+/// What the journal of `brisk memory apply` shows; `None` when it holds nothing.
 fn applied(journal: &JournalState) -> Option<Support> {
     let (reason, advice) = match journal {
         JournalState::InUse { held: 1.., pid } => {
             let process = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
-            (format!("`brisk memory apply`{process} holds what it has set"), "")
+            (format!("`brisk memory apply`{process} holds its settings"), "")
         }
         JournalState::LeftBehind { held: 1.. } => {
-            ("what `brisk memory apply` has set is kept".to_owned(), "`brisk restore` gives it back.")
+            ("the settings of `brisk memory apply` are kept".to_owned(), "`brisk restore` reverts them.")
         }
         _ => return None,
     };
@@ -61,14 +60,14 @@ mod tests {
 
     // Verifies ON-4.
     #[test]
-    fn what_is_applied_is_active() {
+    fn applied_settings_are_active() {
         for (journal, expected) in [
             (JournalState::Empty, None),
             (JournalState::InUse { pid: Some(7), held: 0 }, None),
             (JournalState::Damaged { malformed_lines: 2 }, None),
             (JournalState::InUse { pid: Some(7), held: 3 }, Some(("(process 7) holds", ""))),
             (JournalState::InUse { pid: None, held: 3 }, Some(("apply` holds", ""))),
-            (JournalState::LeftBehind { held: 3 }, Some(("is kept", "`brisk restore`"))),
+            (JournalState::LeftBehind { held: 3 }, Some(("are kept", "`brisk restore`"))),
         ] {
             let found = applied(&journal);
             assert_eq!(found.is_some(), expected.is_some(), "{journal:?}");

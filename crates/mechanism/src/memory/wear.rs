@@ -1,47 +1,47 @@
-//! How much is written to flash within a day, kept across runs: pure, the time passed in.
+//! The daily budget of writes to flash, kept across runs: pure, the time is passed in.
 //!
-//! What is about to be written counts as written before it is: a process that dies in between has spent it. A day is 24 hours of
-//! the time since boot, which no process can set; only what passed between two boots is told by the wall clock. The record lies on
-//! flash itself, as a rule, so that keeping it counts as well.
+//! A write is charged before it happens, so a process that dies in between has spent it. A day is 24 hours of the time since
+//! boot, which no process can set; only the time between two boots is taken from the wall clock. The record usually lies on
+//! flash itself, so writing it is charged as well.
 
 use serde::{Deserialize, Serialize};
 
 use crate::LearnedFile;
 use brisk_sys::BootTime;
 
-/// Where it is kept.
+/// The state file.
 pub const FILE: LearnedFile = LearnedFile {
     name: "memory-wear.json",
-    what: "what was written back",
+    what: "the write-back record",
     if_damaged: "nothing is written back until it is removed",
     is_durable: true,
 };
 /// The number of the state file's format.
 const VERSION: u32 = 1;
 const DAY_S: u64 = 24 * 60 * 60;
-/// What keeping the record once writes at most, the journal of its file system included: 65 KiB with ext4.
+/// The most that saving the record once writes, the journal of its file system included: 65 KiB with ext4.
 pub const RECORD_KIB: u64 = 96;
 
-/// The time, as it is told across boots.
+/// The time, comparable across boots.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock<'a> {
-    /// Which boot this is.
+    /// Identifies the boot.
     pub boot: &'a str,
-    /// How long ago that was.
+    /// Time since boot.
     pub now: BootTime,
-    /// Seconds since 1970, as far as the device knows.
+    /// Seconds since 1970, by the device's clock.
     pub wall_s: u64,
 }
 
-/// What was written, kept as JSON.
+/// The amounts written, kept as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wear {
     version: u32,
-    /// Written within this day, with what was about to be.
+    /// Written or reserved within this day.
     pub today_kib: u64,
     /// Written since the first day.
     pub total_kib: u64,
-    /// How much of the day had passed at the moment below.
+    /// How much of the day had passed at the time below.
     passed_s: u64,
     boot: String,
     uptime_s: u64,
@@ -67,14 +67,14 @@ impl Wear {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What is left of a day's `daily_kib`.
+    /// The rest of a day's `daily_kib`.
     pub fn left_kib(&mut self, clock: Clock<'_>, daily_kib: u64) -> u64 {
         self.pass(clock);
         daily_kib.saturating_sub(self.today_kib)
     }
 
-    /// Takes up to `wanted_kib` from that, and what keeping the record of it costs. Returns how much may be written, or
-    /// zero and takes nothing.
+    /// Reserves up to `wanted_kib` of that, and the cost of saving the record. Returns how much may be written; when that is
+    /// zero, nothing is reserved.
     pub fn reserve(&mut self, clock: Clock<'_>, daily_kib: u64, wanted_kib: u64) -> u64 {
         let granted_kib = wanted_kib.min(self.left_kib(clock, daily_kib).saturating_sub(RECORD_KIB));
         if granted_kib > 0 {
@@ -88,14 +88,13 @@ impl Wear {
         self.total_kib = self.total_kib.saturating_add(kib);
     }
 
-    /// Gives back what was reserved and not written.
+    /// Returns to the budget what was reserved and not written.
     pub fn give_back(&mut self, kib: u64) {
         self.today_kib = self.today_kib.saturating_sub(kib);
         self.total_kib = self.total_kib.saturating_sub(kib);
     }
 
-    /// True when so much was given back since `kept`, which is on record, that it is worth a record of its own; that is
-    /// taken then.
+    /// True when more was returned since `kept`, the saved record, than saving it again costs; that cost is then charged.
     pub fn settle(&mut self, kept: &Self) -> bool {
         let is_worth_it = kept.today_kib.saturating_sub(self.today_kib) > RECORD_KIB;
         if is_worth_it {
@@ -154,7 +153,7 @@ mod tests {
 
     // Verifies MEMORY-6.
     #[test]
-    fn what_was_given_back_is_put_on_record_when_that_is_worth_it() {
+    fn a_returned_amount_is_saved_when_that_is_worth_it() {
         for (given_back_kib, today_kib) in [(RECORD_KIB, 500), (RECORD_KIB + 4, 500 + RECORD_KIB - 4)] {
             let mut wear = Wear::default();
             wear.reserve(clock("a", 50, 0), DAILY_KIB, 500);
@@ -167,7 +166,7 @@ mod tests {
 
     // Verifies MEMORY-6.
     #[test]
-    fn a_wall_clock_that_jumps_makes_no_day_while_the_device_runs() {
+    fn a_wall_clock_jump_starts_no_day_while_the_device_runs() {
         let mut wear = Wear::default();
         for wall_s in [1_000_000, 90 * DAY_S, 0, u64::MAX, 1_000_000] {
             wear.reserve(clock("a", 50, wall_s), DAILY_KIB, DAILY_KIB);
@@ -177,7 +176,7 @@ mod tests {
 
     // Verifies MEMORY-6.
     #[test]
-    fn between_boots_the_wall_clock_counts_unless_it_goes_back() {
+    fn between_boots_the_wall_clock_is_used_unless_it_went_back() {
         let whole = DAILY_KIB - RECORD_KIB;
         for (wall_s, granted_kib) in [(0, 0), (999, 0), (1000 + DAY_S - 61, 0), (1000 + DAY_S - 60, whole)] {
             let mut wear = Wear::default();
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_refused() {
+    fn damaged_text_is_refused() {
         let mut wear = Wear::default();
         wear.reserve(clock("a", 1, 0), DAILY_KIB, 60);
         let total = |kib| format!("\"total_kib\":{}", RECORD_KIB + kib);

@@ -1,14 +1,14 @@
-//! What did not help is tried again after a pause that grows.
+//! Exponential back-off for steps that did not help.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brisk_sys::BootTime;
 
-/// When each `Step` may be tried again.
+/// When each `Step` may next be tried.
 #[derive(Debug)]
 pub(super) struct BackOff<Step> {
-    /// The first pause; it doubles each time up to the longest.
+    /// The first pause; each further pause is twice as long, up to `longest`.
     first: Duration,
     longest: Duration,
     pauses: BTreeMap<Step, Pause>,
@@ -21,12 +21,12 @@ struct Pause {
 }
 
 impl<Step: Copy + Ord> BackOff<Step> {
-    /// Everything may be tried.
+    /// No step is paused.
     pub(super) fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, pauses: BTreeMap::new() }
     }
 
-    /// `step` was taken back at `now`.
+    /// `step` was reverted at `now`.
     pub(super) fn add(&mut self, now: BootTime, step: Step) {
         let length = self.pauses.get(&step).map_or(self.first, |pause| (pause.length * 2).min(self.longest));
         self.pauses.insert(step, Pause { until: now + length, length });
@@ -37,7 +37,7 @@ impl<Step: Copy + Ord> BackOff<Step> {
         self.pauses.get(&step).is_none_or(|pause| pause.until <= now)
     }
 
-    /// True when `step` was taken back and has not helped since.
+    /// True when `step` was reverted and has not helped since.
     pub(super) fn knows(&self, step: Step) -> bool {
         self.pauses.contains_key(&step)
     }
@@ -47,7 +47,7 @@ impl<Step: Copy + Ord> BackOff<Step> {
         self.pauses.remove(&step);
     }
 
-    /// The foreground, or the device, is another.
+    /// The foreground or the device has changed.
     pub(super) fn clear(&mut self) {
         self.pauses.clear();
     }

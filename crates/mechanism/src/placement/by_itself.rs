@@ -1,5 +1,5 @@
-//! Whether placement is on: as a person says, or by itself where sessions compete as one, so that those of bulk work can weigh
-//! less as a whole without a trial, and no other manager sets priorities.
+//! Whether placement is on: as the user says, or automatically where sessions compete as one (autogroup) and no other manager
+//! sets priorities. Sessions of bulk threads can then be deprioritised as a whole without a trial.
 
 use super::NAME;
 use super::config::PlacementConfig;
@@ -10,25 +10,25 @@ use brisk_sys::memory::process_memory::pids;
 use brisk_sys::sched::autogroup;
 use brisk_sys::sched::scheduling_group::{SchedulingGroup, SchedulingGroups};
 
-/// What placement gains beside that is seen in trials alone.
+/// Placement's other gains show only in trials.
 const TRIALS: &str = "what it gains shows only in trials while it runs";
 /// CAP_DAC_OVERRIDE (capabilities(7)): /proc/PID/autogroup belongs to the process's user.
 const DAC_OVERRIDE: u32 = 1;
-/// Where the service's unit is, and which drop-ins give it that right.
+/// The service's unit, and the drop-ins that grant it that capability.
 const UNITS: [&str; 2] = ["/usr/lib/systemd/system/brisk.service", "/etc/systemd/system/brisk.service"];
 const DROP_IN: &str = "/etc/systemd/system/brisk.service.d/placement.conf";
 const OF_MEMORY: &str = "/etc/systemd/system/brisk.service.d/memory.conf";
 
-/// Who wants to know.
+/// The process that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asker {
-    /// The daemon, with the rights that it has.
+    /// The daemon, with its own capabilities.
     Daemon,
-    /// A person, who wants to know what a daemon would do.
+    /// A command of the user that reports what a daemon would do.
     Person,
 }
 
-/// Whether it is on under `config` where `doers` set priorities as well, and why.
+/// Whether placement is on under `config`, beside the managers `doers`, and why.
 pub(super) fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str>, asker: Asker) -> (bool, String) {
     let (on, why) = decide(NAME, config.enabled, doers);
     if config.enabled != Enabled::Auto || !on {
@@ -40,13 +40,13 @@ pub(super) fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str
     }
 }
 
-/// Why it is not on by itself.
+/// Why it is not enabled automatically.
 fn obstacle(root: &Root, config: &PlacementConfig, asker: Asker) -> Option<String> {
     if !config.sessions || !autogroup::is_enabled(root) {
         return Some(TRIALS.to_owned());
     }
     if !any_session_competes(root) {
-        return Some(format!("sessions are in control groups of another manager, whose weight counts, and {TRIALS}"));
+        return Some(format!("sessions are in control groups of another manager, which override them, and {TRIALS}"));
     }
     let is_refused = match asker {
         Asker::Daemon => root.read("/proc/self/status").ok().and_then(|status| may_override(&status)) == Some(false),
@@ -62,7 +62,7 @@ fn obstacle(root: &Root, config: &PlacementConfig, asker: Asker) -> Option<Strin
     })
 }
 
-/// True where a process is in a session that competes as one: control groups with a weight go before.
+/// True where some process competes by its session (autogroup): control groups with a weight take precedence.
 fn any_session_competes(root: &Root) -> bool {
     let mut groups = SchedulingGroups::of(root);
     let all = pids(root).unwrap_or_default();
@@ -95,7 +95,7 @@ mod tests {
 
     // Verifies ON-1, PLACE-8.
     #[test]
-    fn it_is_on_by_itself_where_sessions_can_weigh_less() {
+    fn auto_is_on_where_sessions_can_be_deprioritised() {
         let config = PlacementConfig::default();
         let slice = ("/proc/7/cgroup", "0::/user.slice\n");
         let weight = ("/sys/fs/cgroup/user.slice/cpu.weight", "100\n");
@@ -123,7 +123,7 @@ mod tests {
 
     // Verifies ON-1.
     #[test]
-    fn who_decides_goes_before() {
+    fn an_explicit_setting_takes_precedence() {
         for (enabled, sessions, doers, on, told) in [
             (Enabled::Auto, true, Some("ananicy (x)"), false, "left to ananicy (x)"),
             (Enabled::Auto, false, None, false, "only in trials"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_is_read_from_the_status() {
+    fn the_capability_is_read_from_proc_status() {
         for (status, may) in [(ALL.1, Some(true)), (NONE.1, Some(false)), ("", None), ("CapEff:\tx\n", None)] {
             assert_eq!(may_override(status), may, "{status:?}");
         }

@@ -1,4 +1,4 @@
-//! The `[placement]` section: whether and by which rule bulk work makes room for the foreground.
+//! The `[placement]` section: whether and by which rule bulk threads are deprioritised or confined for the foreground.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,45 +7,45 @@ use crate::{Enabled, Glob};
 use brisk_sys::cgroup::membership::GroupChoice;
 use brisk_sys::sched::threads::Sensing;
 
-/// Everything that can be set about placement. The commented example is `packaging/brisk.toml`.
+/// All settings of placement. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementConfig {
-    /// `"auto"`: on where each session competes as one and no other manager sets priorities.
+    /// `"auto"`: on where sessions compete as one (autogroup) and no other manager sets priorities.
     pub enabled: Enabled,
-    /// What decides.
+    /// The rule that decides.
     pub rule: Rule,
-    /// What the foreground could gain at most, below which nothing is done.
+    /// The gain bound of the foreground below which nothing is done.
     #[serde(deserialize_with = "percent")]
     pub minimum_gain_percent: f64,
-    /// How long a step is tried before it is judged.
+    /// The length of a trial.
     #[serde(deserialize_with = "within::<_, 100, 10_000>")]
     pub trial_ms: u64,
-    /// Where there is one CPU, busy background threads weigh less for so long from when something came to the foreground; 0 leaves
-    /// that to trials.
+    /// On one CPU, busy background threads are deprioritised for this long after each change of the foreground; 0 leaves that
+    /// to trials.
     #[serde(deserialize_with = "within::<_, 0, 10_000>")]
     pub opening_ms: u64,
-    /// How often threads are sampled while there is a foreground.
+    /// The sampling period while there is a foreground.
     #[serde(deserialize_with = "within::<_, 20, 1_000>")]
     pub sampling_ms: u64,
-    /// How often while nothing is.
+    /// The sampling period without a foreground.
     #[serde(deserialize_with = "within::<_, 100, 60_000>")]
     pub idle_sampling_ms: u64,
-    /// By what they are looked at.
+    /// The kernel interface for samples of threads.
     pub sensing: Sensing,
     /// Which control groups may be used.
     pub groups: GroupChoice,
-    /// True: a session of bulk work alone weighs less as a whole, where the kernel has each session compete as one.
+    /// True: a session that has only bulk threads is deprioritised as a whole, where the kernel lets sessions compete as one.
     pub sessions: bool,
-    /// Nice levels that bulk threads go down: 10 is a tenth of the weight.
+    /// How much the nice value of bulk threads is raised: 10 levels are a tenth of the weight.
     #[serde(deserialize_with = "within::<_, 1, 19>")]
     pub nice_levels: u64,
-    /// So many threads make room at most, those that ask for most first.
+    /// The most threads that are deprioritised, those with the highest demand first.
     #[serde(deserialize_with = "within::<_, 1, 4_096>")]
     pub maximum_threads: u64,
     /// Globs of names (`comm`) of threads that are left alone.
     pub excluded_commands: Vec<Glob>,
-    /// True: processes that keep the foreground waiting for storage give way there as well.
+    /// True: the I/O priority of processes that keep the foreground waiting for storage is lowered as well.
     pub storage: bool,
 }
 
@@ -74,11 +74,11 @@ impl Default for PlacementConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// The gain bound chooses, a trial confirms.
+    /// The gain bound chooses a step, a trial confirms it.
     #[default]
     Brisk,
-    /// Bulk work weighs less whenever there is a foreground.
+    /// Bulk threads are deprioritised whenever there is a foreground.
     Weight,
-    /// The thesis: classes by greatest share, a core of its own from 50 %, half a core from 30 %.
+    /// The thesis: classes by the greatest CPU share; a core of its own from 50 %, half a core from 30 %.
     Thesis,
 }

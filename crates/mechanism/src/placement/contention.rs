@@ -1,5 +1,5 @@
-//! When storage is sampled for the foreground, and what is asked of the engine for that: first what the foreground waits,
-//! then who moves how much, and at last which threads could give way. `storage` decides. Pure.
+//! When storage is sampled for the foreground, and the questions to the engine for that: first how long the foreground waits,
+//! then how much each process reads and writes, and last the threads that could be deprioritised. `storage` decides. Pure.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,22 +13,22 @@ use brisk_sys::BootTime;
 use brisk_sys::io::io_priority::IoPriority;
 use brisk_sys::process::Life;
 
-/// What decides, and what was asked.
+/// The storage policy and the state of its questions.
 #[derive(Debug, Default)]
 pub(super) struct Contention {
     /// `None` while nothing is done about storage.
     policy: Option<StoragePolicy>,
     excluded_commands: Vec<Glob>,
-    /// The group of the foreground.
+    /// The foreground's control group.
     group: Option<PathBuf>,
-    /// What the foreground has waited, while who moved how much is asked for.
+    /// How long the foreground has waited, while the question about storage use is open.
     waited: Duration,
     next: Option<BootTime>,
     questions: Vec<Question>,
 }
 
 impl Contention {
-    /// Lowers priorities to `lowest` under `config` from now on, or does nothing. What was held was released before.
+    /// Lowers priorities to `lowest` under `config` from now on; with `None`, does nothing. All leases were released before.
     pub(super) fn replace(&mut self, lowest: Option<IoPriority>, config: &PlacementConfig) {
         *self = Self {
             policy: lowest.map(|lowest| StoragePolicy::new(config.minimum_gain_percent, lowest)),
@@ -37,7 +37,7 @@ impl Contention {
         };
     }
 
-    /// Samples from now on while there is a foreground.
+    /// Starts or stops sampling with the foreground.
     pub(super) fn follow_front(&mut self, now: BootTime, has_front: bool, decisions: &mut Vec<Decision>) {
         if self.policy.is_none() {
             return;
@@ -52,12 +52,12 @@ impl Contention {
         }
     }
 
-    /// When it wants to sample next.
+    /// When the next sample is due.
     pub(super) fn deadline(&self) -> Option<BootTime> {
         self.next
     }
 
-    /// Asks what the processes of `front` wait, where that is due.
+    /// Asks how long the processes of `front` wait, when that is due.
     pub(super) fn on_deadline(&mut self, now: BootTime, front: &BTreeSet<u32>) {
         if self.next.is_some_and(|next| next <= now) {
             self.next = Some(now + SAMPLING_PERIOD);
@@ -69,9 +69,9 @@ impl Contention {
         questions.append(&mut self.questions);
     }
 
-    /// Takes an answer, and asks further or decides.
+    /// Takes an answer, and asks the next question or decides.
     pub(super) fn take(&mut self, now: BootTime, facts: &Facts, front: &BTreeSet<u32>, decisions: &mut Vec<Decision>) {
-        // The foreground may have gone since it was asked.
+        // The foreground may have gone since the question.
         if self.next.is_none() {
             return;
         }
@@ -82,7 +82,7 @@ impl Contention {
                 for (of, kin) in children {
                     policy.note_kin(*of, kin.iter().copied());
                 }
-                // A task that shares the group is counted with the foreground.
+                // Other members of the group count as foreground.
                 let front = front.iter().chain(members).copied().collect();
                 let sample = StorageSample { waited: self.waited, busy: *busy, moved: by_life(moved) };
                 let processes: Vec<Life> = policy.take(now, sample, &front, decisions);
@@ -97,7 +97,7 @@ impl Contention {
                 let threads: Vec<_> = threads.iter().filter(is_free).map(StorageThread::of).collect();
                 self.policy.iter_mut().for_each(|policy| policy.make_way(now, &threads, decisions));
             }
-            // It asks nothing else.
+            // No other question is asked.
             _ => {}
         }
     }
@@ -111,10 +111,10 @@ impl Contention {
     ) {
         if group != self.group.as_ref() {
             self.group = group.cloned();
-            return self.leave("something else came to the front", decisions);
+            return self.leave("the foreground changed", decisions);
         }
         let Some(waited) = waited else {
-            return self.leave("what the foreground waits for storage is not known", decisions);
+            return self.leave("the kernel does not report how long the foreground waits for storage", decisions);
         };
         let Some(policy) = &mut self.policy else { return };
         if policy.wants_sample(now, waited) {
@@ -124,12 +124,12 @@ impl Contention {
         }
     }
 
-    /// Releases everything, and begins again.
+    /// Releases everything and starts over.
     pub(super) fn leave(&mut self, why: &str, decisions: &mut Vec<Decision>) {
         self.policy.iter_mut().for_each(|policy| policy.begin_again(why, decisions));
     }
 
-    /// Takes what became of its decisions.
+    /// Takes the outcomes of its decisions.
     pub(super) fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome]) {
         if !outcomes.is_empty() {
             self.policy.iter_mut().for_each(|policy| policy.on_outcomes(now, outcomes));
@@ -154,7 +154,7 @@ mod tests {
         ThreadOfProcess { tid, start_time_ticks: 100, command: command.to_owned(), io_priority: NONE }
     }
 
-    /// A second of a device on which process 1 is the foreground, which waits, and process 2 moves most.
+    /// One second on a device where process 1 is a waiting foreground and process 2 moves most bytes.
     fn second(storage: &mut Contention, now: BootTime, seconds: u64) -> Vec<Decision> {
         let (front, mut decisions, mut asked) = (BTreeSet::from([1]), Vec::new(), Vec::new());
         storage.follow_front(now, true, &mut decisions);
@@ -212,7 +212,7 @@ mod tests {
         storage.follow_front(now, false, &mut released);
         assert_eq!(released[0].action, Action::Release { target });
         assert_eq!(storage.deadline(), None);
-        // An answer that comes too late changes nothing.
+        // A late answer changes nothing.
         let late = Facts::Threads { threads: vec![thread(2, "dd")] };
         storage.take(now, &late, &BTreeSet::new(), &mut decisions);
         assert_eq!(decisions.len(), 1);

@@ -1,4 +1,4 @@
-//! Which cores can be kept free for the foreground, equal or not.
+//! Which cores can be reserved for the foreground, with equal or unequal capacities.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,48 +8,48 @@ use brisk_sys::sched::uclamp::Fitting;
 /// The capacity of the fastest core (`cpu_capacity`, Documentation/scheduler/sched-capacity.rst).
 pub const FULL_CAPACITY: u32 = 1024;
 
-/// One CPU that is online.
+/// One online CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Core {
     /// Its number.
     pub cpu: u32,
-    /// What it can do, of [`FULL_CAPACITY`].
+    /// Its capacity, at most [`FULL_CAPACITY`].
     pub capacity: u32,
 }
 
-/// The CPUs that are online, those kept free first first: the fastest, and of equals those with the highest number,
-/// because interrupts and the kernel's own work tend to be on CPU 0.
+/// The online CPUs in reservation order: the fastest first, and among equals the highest number first, because interrupts
+/// and kernel work tend to run on CPU 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     cores: Vec<Core>,
-    /// How its scheduler fits a clamped thread on a core, where it knows of capacities and clamps.
+    /// How the scheduler fits a clamped thread on a core, where it supports capacities and clamps.
     fitting: Option<Fitting>,
 }
 
-/// The CPUs, shared out. Neither list is ever empty; both ascend.
+/// A division of the CPUs. Neither list is ever empty; both are ascending.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// Free of bulk work.
+    /// For the foreground: no bulk threads.
     pub reserved: Vec<u32>,
     /// For all threads.
     pub rest: Vec<u32>,
 }
 
 impl Machine {
-    /// The machine of `cores`, each once.
+    /// A machine with `cores`; duplicates are dropped.
     pub fn new(mut cores: Vec<Core>) -> Self {
         insertion_sort(&mut cores, |one, next| (one.capacity, one.cpu) < (next.capacity, next.cpu));
         cores.dedup_by_key(|core| core.cpu);
         Self { cores, fitting: None }
     }
 
-    /// The same, with a scheduler that fits clamped threads so.
+    /// The same machine with this fitting of clamped threads.
     #[must_use]
     pub fn with_fitting(self, fitting: Option<Fitting>) -> Self {
         Self { fitting, ..self }
     }
 
-    /// Of `(cpu, capacity)`.
+    /// A machine with cores of `(cpu, capacity)`.
     pub fn of(cores: &[(u32, u32)]) -> Self {
         Self::new(cores.iter().map(|&(cpu, capacity)| Core { cpu, capacity }).collect())
     }
@@ -59,18 +59,18 @@ impl Machine {
         Self::new((0..count).map(|cpu| Core { cpu, capacity: FULL_CAPACITY }).collect())
     }
 
-    /// The cores, those that are reserved first first.
+    /// The cores in reservation order.
     pub fn cores(&self) -> &[Core] {
         &self.cores
     }
 
-    /// The numbers of all of them, ascending.
+    /// The numbers of all CPUs, ascending.
     pub fn cpus(&self) -> Vec<u32> {
         ascending(&self.cores)
     }
 
-    /// The upper utilisation clamp with which a thread gives up its claim to bigger cores and fits on the smallest; `None`
-    /// where there are none that are bigger, or the scheduler does not look at it.
+    /// The upper utilisation clamp with which a thread fits on the smallest core and claims no bigger one; `None` where no core
+    /// is bigger, or the scheduler ignores clamps.
     pub fn modest_clamp(&self) -> Option<u32> {
         let (biggest, smallest) = (self.cores.first()?.capacity, self.cores.last()?.capacity);
         self.fitting.filter(|_| smallest < biggest).map(|fitting| fitting.highest(smallest))
@@ -82,7 +82,7 @@ impl Machine {
         self.cores.iter().any(|core| Some(core.capacity) == smallest && cpus.contains(&core.cpu))
     }
 
-    /// Keeps `count` cores free; `None` when that would leave none for the others, or none is asked for.
+    /// Reserves `count` cores; `None` when `count` is zero or no core would be left for other threads.
     pub fn reserve(&self, count: usize) -> Option<Split> {
         if count == 0 || count >= self.cores.len() {
             return None;
@@ -91,8 +91,7 @@ impl Machine {
         Some(Split { reserved: ascending(reserved), rest: ascending(rest) })
     }
 
-    /// The same cores without those that are not in `online`; one that came stays unknown until the device is looked at
-    /// again.
+    /// The same machine without the cores that are not in `online`; a new core stays unknown until the device is probed again.
     #[must_use]
     pub fn only(&self, online: &[u32]) -> Self {
         let cores = self.cores.iter().copied().filter(|core| online.contains(&core.cpu)).collect();
@@ -112,8 +111,8 @@ mod tests {
     use brisk_base::random::Random;
 
     #[test]
-    fn the_fastest_are_kept_free_and_cpu_0_last() {
-        // Four little cores, three big ones and a prime one, as phones have them.
+    fn the_fastest_cores_are_reserved_first_and_cpu_0_last() {
+        // Four little cores, three big cores and a prime core, as in phones.
         let phone: Vec<(u32, u32)> =
             (0..8).map(|cpu| (cpu, [320, 320, 320, 320, 780, 780, 780, 1024][cpu as usize])).collect();
         for (machine, count, expected) in [
@@ -171,7 +170,7 @@ mod tests {
                 assert!(!rest.is_empty() && reserved.iter().all(|cpu| !rest.contains(cpu)));
                 let slowest = reserved.iter().map(|&cpu| cores[cpu as usize].1).min();
                 let fastest = rest.iter().map(|&cpu| cores[cpu as usize].1).max();
-                assert!(slowest >= fastest, "bulk work has no core that is faster than a reserved one");
+                assert!(slowest >= fastest, "no unreserved core is faster than a reserved one");
             }
         }
     }

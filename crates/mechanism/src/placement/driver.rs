@@ -1,4 +1,4 @@
-//! Placement on a device: reads what it offers, for [`PlacementPolicy`].
+//! Placement on a device: probes it for [`PlacementPolicy`].
 
 use super::by_itself::{Asker, decision};
 use super::{NAME, PlacementConfig, PlacementPolicy, probe};

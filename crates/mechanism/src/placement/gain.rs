@@ -1,4 +1,4 @@
-//! How much the foreground could gain at most if bulk work did not disturb it.
+//! The gain bound: how much the foreground could gain at most without competing bulk threads.
 
 use std::collections::VecDeque;
 use std::ops::AddAssign;
@@ -7,16 +7,16 @@ use std::time::Duration;
 use super::cores::Machine;
 use brisk_base::insertion_sort::insertion_sort;
 
-/// What foreground and bulk work did in some time, each summed over its tasks.
+/// CPU use of foreground and bulk threads in a period, each summed over the threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Totals {
-    /// How long that was.
+    /// The length of the period.
     pub wall_ns: u64,
-    /// The foreground ran.
+    /// Run time of the foreground.
     pub run_ns: u64,
-    /// The foreground waited for a CPU.
+    /// Run-queue delay of the foreground.
     pub wait_ns: u64,
-    /// Bulk work of others ran.
+    /// Run time of background bulk threads.
     pub bulk_run_ns: u64,
 }
 
@@ -30,28 +30,28 @@ impl AddAssign for Totals {
 }
 
 impl Totals {
-    /// The share of its busy time that the foreground could win: it cannot win more than it waits, nor more than bulk
-    /// work takes. 0 to 1; zero while there is no foreground.
+    /// The share of its busy time that the foreground could gain: no more than it waits, and no more than bulk threads run.
+    /// 0 to 1; zero while there is no foreground.
     pub fn gain_bound(&self) -> f64 {
         self.of_busy(self.wait_ns.min(self.bulk_run_ns))
     }
 
-    /// The share of its busy time that the foreground waits.
+    /// The share of its busy time that the foreground waits for a CPU.
     pub fn wait_share(&self) -> f64 {
         self.of_busy(self.wait_ns)
     }
 
-    /// CPUs that the foreground's work filled.
+    /// The number of CPUs that the foreground used.
     pub fn run_rate(&self) -> f64 {
         self.of_wall(self.run_ns)
     }
 
-    /// CPUs that the foreground would have filled, had they been there.
+    /// The number of CPUs that the foreground would have used if available.
     pub fn runnable(&self) -> f64 {
         self.of_wall(self.run_ns + self.wait_ns)
     }
 
-    /// CPUs that bulk work filled.
+    /// The number of CPUs that bulk threads used.
     pub fn bulk_rate(&self) -> f64 {
         self.of_wall(self.bulk_run_ns)
     }
@@ -66,7 +66,7 @@ impl Totals {
     }
 }
 
-/// The last looks, up to a length of time.
+/// The latest samples, up to a length of time.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     samples: VecDeque<Totals>,
@@ -74,7 +74,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Adds a sample and forgets those that are older than `length`.
+    /// Adds a sample and drops those that are older than `length`.
     pub fn add(&mut self, sample: Totals, length: Duration) {
         self.samples.push_back(sample);
         self.sum += sample;
@@ -90,7 +90,7 @@ impl Window {
         }
     }
 
-    /// Forgets everything.
+    /// Drops all samples.
     pub fn clear(&mut self) {
         self.samples.clear();
         self.sum = Totals::default();
@@ -101,7 +101,7 @@ impl Window {
         Duration::from_nanos(self.sum.wall_ns)
     }
 
-    /// Everything in it.
+    /// The sum of its samples.
     pub fn totals(&self) -> Totals {
         self.sum
     }
@@ -110,30 +110,30 @@ impl Window {
     pub fn parallelism(&self) -> f64 {
         let mut runnable: Vec<f64> = self.samples.iter().map(Totals::runnable).collect();
         insertion_sort(&mut runnable, |one, next| one.total_cmp(next).is_gt());
-        // Nearest rank: the smallest that at least nine in ten do not exceed.
+        // Nearest rank: the smallest value that at least 90 % of the samples do not exceed.
         let rank = (runnable.len() * 9).div_ceil(10);
         rank.checked_sub(1).map_or(0.0, |index| runnable[index])
     }
 }
 
-/// What the gain bound says should be done.
+/// The step that the gain bound suggests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
-    /// There is too little to win.
+    /// There is too little to gain.
     Nothing,
-    /// The foreground fits on this many cores, and there are others for bulk work.
+    /// The foreground fits on this many cores, and other cores are left for bulk threads.
     Isolate {
-        /// Cores to keep free of bulk work.
+        /// Cores to reserve.
         cores: usize,
     },
-    /// It fits on no cores that could be kept free: bulk work should weigh less.
+    /// The foreground does not fit on cores that could be reserved: bulk threads should be deprioritised.
     Weight,
 }
 
-/// One thread that never sleeps is 1.00 of a core give or take what a sample's edges cut off.
+/// A thread that never sleeps uses 1.00 of a core, give or take the error at a sample's edges.
 pub(super) const CORE_SLACK: f64 = 0.05;
 
-/// The rule: below `least_gain` nothing, where the foreground fits on cores that can be kept free those, else weight.
+/// The rule: nothing below `least_gain`; reserved cores where the foreground fits on them; else weight.
 pub fn advise(gain_bound: f64, parallelism: f64, least_gain: f64, machine: &Machine) -> Advice {
     if gain_bound < least_gain {
         return Advice::Nothing;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_the_lesser_of_wait_and_bulk() {
+    fn the_bound_is_the_lesser_of_wait_and_bulk_run_time() {
         for (sample, expected) in [
             (totals(100, 0, 0, 100), 0.0),
             (totals(100, 100, 0, 100), 0.0),
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// The cells of the thesis's observations as looks of 100 ms on two CPUs: what must be avoided in each is known.
+    /// The thesis's observations as samples of 100 ms on two CPUs; what must be avoided in each is known.
     // Verifies PLACE-2.
     #[test]
     fn the_rule_avoids_what_is_known_to_harm() {
@@ -187,7 +187,7 @@ mod tests {
 
     // Verifies PLACE-2.
     #[test]
-    fn the_same_look_means_something_else_on_more_cores() {
+    fn one_sample_is_judged_by_the_number_of_cpus() {
         let sample = totals(100, 130, 70, 70);
         for (machine, expected) in [
             (Machine::equal(1), Advice::Weight),
@@ -201,23 +201,23 @@ mod tests {
     }
 
     #[test]
-    fn a_window_forgets_what_is_old_and_ranks_the_rest() {
+    fn a_window_drops_old_samples_and_ranks_the_rest() {
         let mut window = Window::default();
         assert_eq!((window.parallelism(), window.totals().gain_bound()), (0.0, 0.0));
         for run_ms in [500, 10, 20, 30, 40, 50, 60, 70, 80, 90, 200] {
             window.add(totals(100, run_ms, 0, 0), Duration::from_secs(1));
         }
         assert_eq!(window.span(), Duration::from_secs(1));
-        assert_eq!(window.totals().run_ns, 650_000_000, "the first look is forgotten");
+        assert_eq!(window.totals().run_ns, 650_000_000, "the first sample is dropped");
         assert!((window.parallelism() - 0.9).abs() < 1e-9, "one in ten may exceed it: {}", window.parallelism());
         window.add(totals(5000, 1, 0, 0), Duration::from_secs(1));
-        assert_eq!(window.span(), Duration::from_secs(5), "one look is kept, however long");
+        assert_eq!(window.span(), Duration::from_secs(5), "one sample is kept, however long");
         window.clear();
         assert_eq!(window.totals(), Totals::default());
     }
 
     #[test]
-    fn a_window_is_the_sum_of_what_it_holds() {
+    fn a_window_is_the_sum_of_its_samples() {
         let mut random = Random::new(3);
         let mut window = Window::default();
         for _ in 0..2000 {

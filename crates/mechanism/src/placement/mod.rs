@@ -1,10 +1,10 @@
-//! Placement: CPU-heavy background work makes room for the foreground, where and for as long as that helps.
+//! Placement: deprioritises or confines CPU-bound background threads, where and for as long as that helps the foreground.
 //!
-//! `threads` has what a thread is (`classify`), which there are (`roster`), which inherited something (`heirs`) and whose
-//! children are bulk work together (`fork_parents`); `groups` whose control group or session may weigh less as a whole. `gain`
-//! says what could be won, `cores` which cores can be kept free, `step` what is done to a thread, `trial` whether it helped,
-//! `back_off` when what did not is tried again, and `policy` decides. `resources` tells which process takes how much of
-//! everything else, and `storage` lowers the I/O priority of threads that keep the foreground waiting for disks.
+//! `threads` classifies threads (`classify`), tracks them (`roster`), finds inherited attributes (`heirs`) and processes with
+//! short-lived, CPU-bound children (`fork_parents`). `groups` finds control groups and sessions that may be deprioritised as a
+//! whole. `gain` bounds the possible gain, `cores` says which CPUs can be reserved, `step` what is changed on a thread, `trial`
+//! whether it helped, `back_off` when a failed step is tried again, and `policy` decides. `resources` reports each process's
+//! share of every resource, and `storage` lowers the I/O priority of threads that keep the foreground waiting for disks.
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
 mod back_off;

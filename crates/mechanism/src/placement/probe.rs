@@ -1,4 +1,4 @@
-//! What this device offers to placement: its CPUs and what they can do, and whether the kernel tells who waits.
+//! What this device offers to placement: its CPUs and their capacities, and whether the kernel reports run-queue delay.
 
 use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
@@ -12,8 +12,8 @@ use brisk_sys::sched::threads::{self, Sensing};
 use brisk_sys::sched::uclamp::Fitting;
 use brisk_sys::system::foreground;
 
-/// The lowest rank that a thread's requests to storage can have under `config` where placement is `on`; `None` where nothing
-/// is done about storage.
+/// The lowest I/O priority that a thread can get under `config` where placement is `on`; `None` where nothing is done about
+/// storage.
 pub(super) fn lowest_io_priority(root: &Root, config: &PlacementConfig, on: bool) -> Option<IoPriority> {
     if !on || !config.storage {
         return None;
@@ -27,17 +27,17 @@ pub(super) fn lowest_io_priority(root: &Root, config: &PlacementConfig, on: bool
     lowest
 }
 
-/// The CPUs that are online, each with its capacity, and what clamps do there. A device that does not say has one CPU.
+/// The online CPUs with their capacities and the effect of clamps. A device that does not report its CPUs has one.
 pub fn machine(root: &Root) -> Machine {
     let online = hotplug::online(root).unwrap_or_else(|_| vec![0]);
     let capacities = capacity::of(root, &online);
     let core = |&cpu: &u32| Core { cpu, capacity: capacities.get(&cpu).copied().unwrap_or(FULL_CAPACITY) };
-    // A scheduler that does not tell capacities fits no thread by them.
+    // A scheduler that exposes no capacities does not place threads by them.
     let fitting = Fitting::of(root).filter(|_| capacity::is_told(root, &online));
     Machine::new(online.iter().map(core).collect()).with_fitting(fitting)
 }
 
-/// What `config` makes of this device, where it is on or not and why (`decision`).
+/// The support on this device under `config`; `decision` is whether placement is on, and why.
 pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decision: &(bool, String)) -> Support {
     const FILE: &str = "/proc/self/schedstat";
     let support = |state, reason: String, advice: &str| Support { state, reason, advice: advice.to_owned() };
@@ -71,11 +71,11 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
     let clamp = machine.modest_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
     let clamp = clamp.unwrap_or_default();
     let (seen, advice) = sensing(root, config.sensing);
-    let reason = format!("{what}; bulk work makes room, by {by}{clamp}, where a trial shows that it helps{seen}");
+    let reason = format!("{what}; bulk threads are restricted by {by}{clamp} where a trial shows that it helps{seen}");
     support(SupportState::Active, reason, &advice)
 }
 
-/// By what threads are seen where that is not the usual, and what can be done where it is not what was asked for.
+/// The interface for samples of threads where it is not the default, and advice where it is not the configured one.
 fn sensing(root: &Root, asked: Sensing) -> (String, String) {
     match (asked, threads::refusal(root, asked)) {
         (Sensing::Schedstat, _) => (String::new(), String::new()),
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(machine(&root), unequal);
         write(root.path("/proc/sys/kernel/sched_util_clamp_min"), "1024");
         write(root.path("/proc/sys/kernel/osrelease"), "6.6.1");
-        assert_eq!(machine(&root), unequal, "not every capacity is told: its scheduler knows of none");
+        assert_eq!(machine(&root), unequal, "one capacity is missing: the scheduler has none");
         write(cpu("cpu3/cpu_capacity"), "1024");
         assert_eq!(machine(&root), unequal.with_fitting(Some(Fitting::Exactly)));
         write(root.path("/proc/self/schedstat"), "1 2 3");

@@ -1,5 +1,5 @@
-//! What each process takes of the CPUs, memory, storage and GPU, and how much of the resource that is: by the bounds that
-//! the thesis sets for CPUs and means to hold for whatever processes contend for.
+//! Each process's use of CPUs, memory, storage and GPU, and its intensity, by the thresholds that the thesis defines for CPUs
+//! and proposes for every contended resource.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,72 +11,72 @@ use brisk_sys::io::process_io::StorageIo;
 use brisk_sys::process::drm_clients::{Clients, EngineShare};
 use brisk_sys::process::{Life, TICK_MS};
 
-/// Shares of storage say nothing while all processes together move less than this in a second.
+/// Shares of storage are not meaningful while all processes together move fewer bytes per second.
 const STORAGE_BYTES_PER_S: f64 = 1024.0 * 1024.0;
 
-/// What one process has taken since it began, and holds.
+/// Cumulative use of one process since its start, and the memory that it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     /// Its name.
     pub command: String,
     /// CPU time of all its threads, in clock ticks.
     pub cpu_ticks: u64,
-    /// Its own memory, resident or on swap.
+    /// Its own memory, resident or in swap.
     pub memory_kib: u64,
-    /// What it has moved; `None` where that may not be seen or is not counted.
+    /// The bytes that it has read and written; `None` where they may not be read or are not accounted.
     pub storage: Option<StorageIo>,
 }
 
-/// All processes at one moment.
+/// All processes at one time.
 #[derive(Debug, Clone, Default)]
 pub struct ResourceSample {
-    /// By process.
+    /// The use of each process.
     pub processes: BTreeMap<Life, Taken>,
-    /// Who has GPUs open.
+    /// The DRM clients.
     pub gpu: Clients,
 }
 
-/// How much of a resource a process takes.
+/// How much of a resource a process uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Intensity {
-    /// Half of it or more.
+    /// 50 % or more.
     Heavy,
     /// 30 to 50 %.
     Middling,
-    /// Less.
+    /// Below 30 %.
     Light,
 }
 
 /// A share of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Share {
-    /// 0 to 1; of CPUs, how many.
+    /// 0 to 1; for CPUs, their number.
     pub share: f64,
-    /// How much that is.
+    /// The intensity of that share.
     pub intensity: Intensity,
 }
 
-/// What one process took.
+/// What one process used between two samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProcessResources {
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// Its name.
     pub command: String,
-    /// In CPUs.
+    /// The number of CPUs.
     pub cpu: Share,
-    /// Of all memory.
+    /// The share of all memory.
     pub memory: Share,
-    /// The same in KiB.
+    /// Its memory in KiB.
     pub memory_kib: u64,
-    /// Of what all processes together moved; `None` where it may not be seen.
+    /// The share of the bytes that all processes together moved; `None` where they may not be read.
     pub storage: Option<Share>,
-    /// The same in KiB a second.
+    /// Its bytes in KiB per second.
     pub storage_kib_per_s: Option<f64>,
-    /// Of the GPU's engine that it used most; `None` where it uses none.
+    /// The share of the GPU engine that it used most; `None` where it uses none.
     pub gpu: Option<Share>,
-    /// That engine.
+    /// The name of that engine.
     pub gpu_engine: Option<String>,
 }
 
@@ -91,8 +91,8 @@ impl Share {
     }
 }
 
-/// What each process that was there all the time took between two looks, `wall` apart, on a device with
-/// `memory_total_kib`: those first that are heavy in most, then those that took most CPU.
+/// The use of each process that is in both samples, taken `wall` apart, on a device with `memory_total_kib`. Sorted by the
+/// number of resources in which it is more than light, then by CPU use.
 pub fn between(
     before: &ResourceSample,
     after: &ResourceSample,
@@ -137,13 +137,13 @@ fn moved_bytes(then: &Taken, now: &Taken) -> Option<f64> {
 }
 
 impl ProcessResources {
-    /// In how many resources it is more than light.
+    /// The number of resources in which it is more than light.
     fn heaviness(&self) -> usize {
         let shares = [Some(self.cpu), Some(self.memory), self.storage, self.gpu];
         shares.into_iter().flatten().filter(|share| share.intensity != Intensity::Light).count()
     }
 
-    /// True when it takes nothing worth a line.
+    /// True when its use is not worth a line.
     pub fn is_at_rest(&self) -> bool {
         self.heaviness() == 0 && self.cpu.share < 0.01 && self.gpu.is_none_or(|gpu| gpu.share < 0.01)
     }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_moves_the_only_byte_is_not_heavy() {
+    fn a_process_that_moves_the_only_bytes_is_not_heavy() {
         let (before, after) = (sample(&[(1, 1, taken(0, 1, 0))]), sample(&[(1, 1, taken(0, 1, 4096))]));
         let found = between(&before, &after, SECOND, 1000);
         assert_eq!(found[0].storage.unwrap(), Share { share: 0.0, intensity: Intensity::Light });
@@ -193,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn only_who_was_there_all_the_time_is_told() {
+    fn only_processes_in_both_samples_are_reported() {
         let before = sample(&[(1, 1, taken(90, 1, 0)), (2, 1, taken(0, 1, 0))]);
-        // Process 1 has ended, and its number went to another.
+        // Process 1 has exited, and its pid was reused.
         let after = sample(&[(1, 7, taken(99, 1, 0)), (2, 1, taken(5, 1, 0)), (3, 9, taken(50, 1, 0))]);
         let found = between(&before, &after, SECOND, 1000);
         assert_eq!(found.iter().map(|process| process.pid).collect::<Vec<_>>(), [2]);

@@ -9,82 +9,82 @@ use super::threads::classify::{Class, ThesisClass};
 use super::threads::roster::Member;
 use crate::Support;
 
-/// The mechanism at one moment.
+/// The state of the mechanism at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacementSnapshot {
     /// What the device offers.
     pub support: Support,
-    /// Which rule decides.
+    /// The rule that decides.
     pub rule: Rule,
-    /// What is done now; `None` is nothing.
+    /// The step in force; `None` when nothing is done.
     pub step: Option<Step>,
-    /// The step has not shown yet that it helps.
+    /// The step's first trial is still open.
     pub is_on_trial: bool,
-    /// Why.
+    /// Why the step is in force, or why nothing is done.
     pub reason: String,
     /// The foreground processes.
     pub front: Vec<u32>,
-    /// What the foreground could gain at most in the last second, 0 to 1 of its busy time.
+    /// The gain bound of the foreground in the last second, 0 to 1 of its busy time.
     pub gain_bound: f64,
-    /// The share of its busy time that it waited.
+    /// The share of its busy time that the foreground waited for a CPU.
     pub wait_share: f64,
-    /// The 90th percentile of its runnable threads.
+    /// The 90th percentile of the foreground's runnable threads.
     pub parallelism: f64,
-    /// The CPUs, those that are kept free first first.
+    /// The CPUs, in reservation order.
     pub cores: Vec<Core>,
-    /// The upper utilisation clamp of bulk threads that weigh less: what the smallest core fits, where others are bigger and
-    /// the kernel clamps.
+    /// The upper utilisation clamp of deprioritised bulk threads: it fits the smallest core. `None` without bigger cores or
+    /// without uclamp.
     #[serde(default)]
     pub upper_clamp: Option<u32>,
-    /// Those that are awake, those that ask for most first.
+    /// The threads that are awake, those with the highest demand first.
     pub threads: Vec<ThreadView>,
-    /// How many others there are.
+    /// The number of other threads.
     pub asleep: usize,
 }
 
-/// More threads than this are counted and not named.
+/// The most threads that are listed; further ones are only counted.
 pub const MOST_THREADS: usize = 256;
 
-/// One thread as it is seen.
+/// One thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadView {
-    /// Its number.
+    /// Its thread id.
     pub tid: u32,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
     /// Its name.
     pub command: String,
     /// Its process is in the foreground.
     pub is_front: bool,
-    /// What it is.
+    /// Its class.
     pub class: Class,
-    /// What the thesis calls it.
+    /// Its class by the thesis.
     pub thesis_class: ThesisClass,
-    /// What it asks for, 0 to 1 of a CPU.
+    /// Its CPU demand, 0 to 1 of a CPU.
     pub demand: f64,
-    /// The share of time that it waits for a CPU.
+    /// The share of time that it is runnable but not running.
     pub wait: f64,
-    /// How long it runs at a time, in milliseconds.
+    /// The mean length of its bursts, in milliseconds.
     pub burst_ms: f64,
-    /// How often it is put on a CPU in a second.
+    /// How often it is scheduled in, per second.
     pub wakes_hz: f64,
-    /// What it has been made to give up: a CPU list, or a policy and a nice value, and with it an upper clamp.
+    /// Its leased values: a CPU list, or a policy and a nice value, and with it an upper clamp.
     pub leased: Option<String>,
-    /// Why it is treated so.
+    /// Why it is treated like this.
     pub reason: String,
 }
 
 impl ThreadView {
-    /// What is known of `member`, which has given up `leased`.
+    /// The view of `member` with the leased values `leased`.
     pub fn of(member: &Member, leased: Option<String>) -> Self {
         let habits = &member.habits;
         let percent = |share: f64| share * 100.0;
         let reason = match (member.is_front, habits.class(), &leased) {
             (true, ..) => "foreground".to_owned(),
-            (_, _, Some(value)) => format!("asks for {:.0} % of a CPU: makes room ({value})", percent(habits.demand())),
-            (_, Class::Bulk, None) => format!("asks for {:.0} % of a CPU: would make room", percent(habits.demand())),
-            (_, Class::Interactive, None) => "asks for too little to weigh less, for too much to be light".to_owned(),
-            (_, Class::Light, None) => "light: never demoted".to_owned(),
+            (_, _, Some(value)) => format!("demands {:.0} % of a CPU: restricted ({value})", percent(habits.demand())),
+            (_, Class::Bulk, None) => format!("demands {:.0} % of a CPU: may be restricted", percent(habits.demand())),
+            (_, Class::Interactive, None) => "interactive: neither bulk nor light".to_owned(),
+            (_, Class::Light, None) => "light: never deprioritised".to_owned(),
         };
         Self {
             tid: member.thread.tid,

@@ -1,4 +1,4 @@
-//! The rungs of the ladder, and what each means for one thread.
+//! The rungs of the ladder, and what each changes on a thread.
 
 use std::fmt;
 
@@ -14,24 +14,24 @@ use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
-/// The least that a nice value makes of a thread.
+/// The nice value with the lowest weight.
 const LEAST_NICE: i32 = 19;
-/// A nice level is a quarter of weight.
+/// The ratio of the weights of adjacent nice levels.
 const LEVEL: f64 = 1.25;
 
-/// What is done to bulk threads for the foreground's sake.
+/// What is done to background threads for the foreground.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
-    /// They weigh less.
+    /// Bulk threads get a lower weight.
     Weight,
-    /// They run only on CPU time that no other thread wants.
+    /// Bulk threads run only on CPU time that no other thread wants.
     Idle,
-    /// They leave some cores free, and so does who is busy without being bulk.
+    /// Cores are reserved: bulk threads and other busy background threads are kept off them.
     Isolate(Split),
 }
 
-/// The rungs without what belongs to each.
+/// The rungs without their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rung {
     /// [`Step::Weight`].
@@ -40,7 +40,7 @@ pub enum Rung {
     Idle,
     /// [`Step::Isolate`].
     Isolate,
-    /// [`Step::Weight`] of sessions and groups as a whole, without a trial.
+    /// [`Step::Weight`] for whole sessions and groups, without a trial.
     Whole,
 }
 
@@ -54,14 +54,14 @@ impl Step {
         }
     }
 
-    /// What is changed of the thread with these facts, and to what; nothing when it is left alone: another program has bound it,
-    /// chosen its policy, or made it less already.
+    /// The targets and values for the thread with these facts. Empty if it is left alone: another program has bound it, set its
+    /// policy, or already deprioritised it.
     pub fn demands_of(&self, facts: &ThreadFacts, nice_levels: i32, machine: &Machine) -> Vec<(Target, String)> {
         self.room_of(facts, nice_levels).into_iter().chain(self.clamp_of(facts, machine)).collect()
     }
 
-    /// The claim to bigger cores that the thread with these facts gives up where it weighs less: nothing where it has none,
-    /// may not be on the smallest cores anyway, or was promised more. Where cores are kept free, masks say so.
+    /// The upper clamp for a deprioritised thread with these facts. `None` if its own clamp is lower already, if it may not run
+    /// on the smallest cores, or if its lower clamp is higher. Where cores are reserved, masks do the same.
     pub fn clamp_of(&self, facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
         let ThreadFacts { tid, start_time_ticks, allowed, priority, clamps, .. } = facts;
         let clamp = self.modest_clamp(machine)?;
@@ -71,12 +71,12 @@ impl Step {
         gives.then(|| (target, clamp.to_string()))
     }
 
-    /// The upper clamp of a task that gives up a claim by this step.
+    /// The upper clamp that this step sets.
     pub fn modest_clamp(&self, machine: &Machine) -> Option<u32> {
         (self.rung() != Rung::Isolate).then(|| machine.modest_clamp()).flatten()
     }
 
-    /// What is changed of its mask, its priority or its groups.
+    /// The changes of its mask, priority or groups.
     fn room_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Vec<(Target, String)> {
         let ThreadFacts { tid, start_time_ticks, allowed, priority, groups, .. } = facts;
         let (tid, start_time_ticks) = (*tid, *start_time_ticks);
@@ -89,7 +89,7 @@ impl Step {
                 if !split.reserved.iter().chain(&split.rest).all(|cpu| allowed.contains(cpu)) {
                     return Vec::new();
                 }
-                // The mask as well: it is on record then, and a cpuset may forget it.
+                // Set the mask as well: the journal then has the original mask, which a cpuset may lose.
                 let cpus = format_list(&split.rest);
                 let group = groups.cpuset.iter().flat_map(|from| taken(facts, from, format!("cpuset.cpus={cpus}")));
                 std::iter::once(mask(&split.rest)).chain(group).collect()
@@ -113,7 +113,7 @@ impl Step {
         }
     }
 
-    /// The setting of a group whose members weigh so little together, however many they are.
+    /// The setting of the group for deprioritised threads, which share its weight.
     fn weight_of_all(&self, is_unified: bool, nice_levels: i32) -> String {
         let (file, ordinary, least) = if is_unified { ("cpu.weight", 100.0, 1.0) } else { ("cpu.shares", 1024.0, 2.0) };
         match self {
@@ -122,8 +122,8 @@ impl Step {
         }
     }
 
-    /// What is made of a group that weighs so much by itself, where all in it make room and `groups` of them are to weigh together
-    /// what one would; nothing where it weighs as little already, or this step is not about weight.
+    /// The value for a group of own weight `own`, if `groups` such groups together are to have the weight of one deprioritised
+    /// group. `None` if it already weighs that little, or if this step does not change weights.
     pub fn weight_of_group(&self, own: u32, nice_levels: i32, groups: usize) -> Option<String> {
         match self {
             Self::Weight => {
@@ -136,8 +136,8 @@ impl Step {
         }
     }
 
-    /// What is made of the nice value of a session that has so much by itself, where `sessions` of them are to weigh together
-    /// what one would; nothing where it has as little already, or this step is not about weight.
+    /// The nice value for a session of own nice value `own`, if `sessions` such sessions together are to have the weight of one
+    /// deprioritised session. `None` if its weight is already that low, or if this step does not change weights.
     pub fn nice_of_session(&self, own: i32, nice_levels: i32, sessions: usize) -> Option<String> {
         let crowd = (sessions.max(1) as f64).ln() / LEVEL.ln();
         let nice = match self {
@@ -149,12 +149,12 @@ impl Step {
     }
 }
 
-/// So many nice levels less.
+/// `weight`, lowered by `nice_levels`.
 fn lessened(weight: f64, nice_levels: i32) -> f64 {
     weight / LEVEL.powi(nice_levels)
 }
 
-/// The mask that puts a thread with these facts on `cpus`, where it may be on all of `machine`.
+/// The mask that confines a thread with these facts to `cpus`, if it may run on all CPUs of `machine`.
 pub fn put_on(cpus: &[u32], facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
     let ThreadFacts { tid, start_time_ticks, allowed, priority, .. } = facts;
     let is_free = machine.cores().iter().all(|core| allowed.contains(&core.cpu));
@@ -162,7 +162,7 @@ pub fn put_on(cpus: &[u32], facts: &ThreadFacts, machine: &Machine) -> Option<(T
     (is_free && priority.policy == SchedulingPolicy::Other).then(|| (target, format_list(cpus)))
 }
 
-/// What takes a thread with these facts from where it is into a group with `settings`.
+/// The targets that move a thread with these facts from its group into a group with `settings`.
 fn taken(facts: &ThreadFacts, from: &Membership, settings: String) -> [(Target, String); 2] {
     let ThreadFacts { tid, start_time_ticks, .. } = *facts;
     let Membership { hierarchy, taken_into, taken_as, .. } = from;
@@ -173,9 +173,9 @@ fn taken(facts: &ThreadFacts, from: &Membership, settings: String) -> [(Target, 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Weight => f.write_str("bulk work weighs less"),
-            Self::Idle => f.write_str("bulk work runs only on CPU time that no other thread wants"),
-            Self::Isolate(split) => write!(f, "all else that is busy leaves CPU {} free", format_list(&split.reserved)),
+            Self::Weight => f.write_str("bulk threads are deprioritised"),
+            Self::Idle => f.write_str("bulk threads run only on CPU time that no other thread wants"),
+            Self::Isolate(split) => write!(f, "CPU {} reserved for the foreground", format_list(&split.reserved)),
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rung_changes_what_may_be_changed() {
+    fn each_rung_changes_only_what_it_may() {
         let split = || Step::Isolate(Split { reserved: vec![1], rest: vec![0, 2] });
         let (other, idle, special) = (SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special);
         for (step, allowed, policy, nice, expected) in [
@@ -224,7 +224,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn on_unequal_cores_who_weighs_less_leaves_the_big_ones() {
+    fn deprioritised_threads_leave_the_big_cores() {
         let split = || Step::Isolate(Split { reserved: vec![3], rest: vec![0, 1, 2] });
         let (other, idle, special) = (SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special);
         let exactly = Some(Fitting::Exactly);
@@ -256,7 +256,7 @@ mod tests {
             let clamp = demands.get(&Target::UtilizationClampMaximum { tid: 7, start_time_ticks: 70 });
             assert_eq!(clamp.map(String::as_str), expected, "{step:?} {machine:?} {facts:?}");
         }
-        // One that weighs as little as can be already may still run on a big core.
+        // A thread with the lowest weight may still run on a big core.
         let machine = Machine::of(&unequal).with_fitting(exactly);
         let least = facts(all(), Priority { policy: other, nice: 19 });
         assert_eq!(Step::Weight.demands_of(&least, 10, &machine).len(), 1);
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(Step::Isolate(split).weight_of_group(100, 10, 1), None);
         let together: Vec<_> =
             [1, 2, 5, 40].map(|groups| Step::Weight.weight_of_group(100, 10, groups).unwrap()).into();
-        assert_eq!(together, ["11", "5", "2", "1"], "together they weigh what one would");
+        assert_eq!(together, ["11", "5", "2", "1"], "together they have the weight of one");
     }
 
     // Verifies PLACE-4.
@@ -331,11 +331,11 @@ mod tests {
             facts.groups = Memberships { cpu: Some(membership(hierarchy)), cpuset: Some(membership(hierarchy)) };
             let expected: Vec<_> = masked.map(mask).into_iter().chain(into(settings)(hierarchy)).collect();
             assert_eq!(step.demands_of(&facts, 10, &Machine::equal(2)), expected);
-            assert!(expected.is_sorted(), "masks before groups, groups before members");
+            assert!(expected.is_sorted(), "masks precede groups, groups precede members");
             let unequal = Machine::of(&[(0, 446), (1, 1024)]).with_fitting(Some(Fitting::Exactly));
             let clamped = step.demands_of(&facts, 10, &unequal);
             assert_eq!(clamped.len() - expected.len(), usize::from(step.rung() != Rung::Isolate), "{clamped:?}");
-            assert_eq!(clamped[..expected.len()], expected, "the clamp is beside them");
+            assert_eq!(clamped[..expected.len()], expected, "the clamp comes last");
             facts.priority.policy = SchedulingPolicy::Special;
             assert_eq!(step.demands_of(&facts, 10, &unequal), []);
         }

@@ -1,16 +1,16 @@
-//! What this device offers to placement, and whether a daemon would have it on.
+//! What this device offers to placement, and whether a daemon would enable it.
 
 use super::{PlacementConfig, by_itself, probe};
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 
-/// Whether a daemon under `config` would have it on here, where `doers` set priorities as well, and why.
+/// Whether a daemon with `config` would enable placement here, beside the managers `doers`, and why.
 pub fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str>) -> (bool, String) {
     by_itself::decision(root, config, doers, by_itself::Asker::Person)
 }
 
-/// What this device offers to the placement mechanism under `config`, where `doers` set priorities as well, and whether the
-/// daemon does it now (`running`).
+/// What this device offers to the placement mechanism under `config`, beside the managers `doers`, and whether the daemon uses
+/// it now (`running`).
 pub fn support(root: &Root, config: &PlacementConfig, running: bool, doers: Option<&str>) -> Support {
     let support = probe::support(root, config, &probe::machine(root), &decision(root, config, doers));
     if support.state != SupportState::Active || running {

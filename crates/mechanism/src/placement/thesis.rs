@@ -1,7 +1,7 @@
-//! The thesis's rule, as an arm to compare with: from 50 % a core of its own, from 30 % half a core, the rest on the rest.
+//! The thesis's rule, as a baseline: a thread gets its own core from 50 %, half a core from 30 %; the others share the rest.
 //!
-//! It was written for cgroups: a cpuset a core, and half of a core's `cpu.shares`. Here a mask and a nice value say the
-//! same of each thread, so that both rules have the same means and only the rules differ.
+//! The thesis uses cgroups: one cpuset per core, and half of a core's `cpu.shares`. Here a mask and a nice value per thread do
+//! the same, so that only the rules differ and not the means.
 
 use std::collections::BTreeSet;
 
@@ -15,28 +15,28 @@ use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
-/// Against one ordinary competitor, half a core; against two or three, still nearly that: three times their weight.
+/// Three times an ordinary thread's weight: half a core against one competitor, nearly that against two or three.
 const HALF_CORE_NICE: i32 = -5;
 
-/// What each thread of `roster` gets; those that were never awake and those of which nothing is known stay where they are.
+/// The demands for each thread of `roster`; threads that were never awake or have unknown facts are left alone.
 pub(super) fn assign(roster: &Roster, machine: &Machine, excluded: &[Glob], maximum: usize) -> Demands {
     let online: BTreeSet<u32> = machine.cpus().into_iter().collect();
     let may_move = |member: &&Member| {
         let name = &member.thread.command;
         is_known_to_move(member) && !excluded.iter().any(|glob| glob.matches(name))
     };
-    // A task that is bound or has a policy of its own stays so, the daemon itself among them: a core of its own would idle.
+    // A thread that is bound or has a special policy is left alone, the daemon included: a core of its own would idle.
     let is_free = |facts: &&ThreadFacts| {
         facts.priority.policy == SchedulingPolicy::Other && online.iter().all(|cpu| facts.allowed.contains(cpu))
     };
     let movable = roster.members().filter(may_move);
     let movable = movable.filter_map(|member| Some((member, member.facts.as_ref().filter(is_free)?)));
     let mut members: Vec<(&Member, &ThreadFacts)> = movable.take(maximum).collect();
-    // The foreground chooses first, then the task that asks for most.
+    // Foreground threads choose first, then the threads with the highest demand.
     let rank = |member: &Member| (member.is_front, member.habits.demand());
     insertion_sort(&mut members, |one, next| rank(one.0) < rank(next.0));
     let is_own = |(member, _): &&(&Member, &ThreadFacts)| member.habits.thesis_class() == ThesisClass::OwnCore;
-    // One core stays for all the rest.
+    // One core is left for all other threads.
     let most = machine.cores().len().saturating_sub(1);
     let owners: Vec<u32> = members.iter().filter(is_own).map(|(_, facts)| facts.tid).take(most).collect();
     let Some(split) = machine.reserve(owners.len()) else { return Demands::new() };
@@ -57,7 +57,7 @@ pub(super) fn assign(roster: &Roster, machine: &Machine, excluded: &[Glob], maxi
     demands
 }
 
-/// Threads that were awake and of which nothing is known yet.
+/// Threads that were awake and have unknown facts.
 pub(super) fn unknown(roster: &Roster, maximum: usize) -> Vec<u32> {
     let unknown = roster.members().filter(|member| member.facts.is_none() && is_known_to_move(member));
     unknown.map(|member| member.thread.tid).take(maximum).collect()

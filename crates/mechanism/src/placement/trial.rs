@@ -1,4 +1,4 @@
-//! Whether a step has helped: what the foreground did before and after it, and whether a light task missed its rhythm.
+//! Judges whether a step helped: compares the foreground before and after it, and checks light threads for missed periods.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,44 +10,44 @@ use brisk_sys::BootTime;
 use brisk_sys::process::schedstat::Usage;
 use brisk_sys::sched::threads::Sample;
 
-/// The foreground must wait at most this share of what it waited before.
+/// The step helps if the foreground's wait share falls to at most this fraction of the baseline.
 const LESS_WAIT: f64 = 0.75;
-/// What it waits less, but not so much less, may come to be: the trial goes on up to this share.
+/// Up to this fraction the improvement may still come: the trial is extended.
 const A_LITTLE_LESS: f64 = 0.9;
-/// With less than this share of what it ran before nothing can be said: it has less to do, or bulk work does it for it.
+/// Below this fraction of the baseline's run rate the result is unclear: the foreground has less to do, or needs bulk threads.
 const NO_LESS_RUN: f64 = 0.85;
-/// With less than this it rests, and may go on in a moment.
+/// Below this fraction the foreground is idle and may continue soon: the trial is extended.
 const RESTS: f64 = 0.1;
-/// This part of a trial says nothing: threads take their time to move.
+/// The warm-up is one part in this many of a trial: threads take time to move.
 const SETTLES: u32 = 3;
-/// What seems to help is judged once more after so many times as long.
+/// A step that helps is confirmed by a second trial that is this many times as long.
 const CONFIRMED_BY: u32 = 4;
-/// So often a trial goes on because nothing could be said.
+/// The most extensions of a trial without a clear result.
 const EXTENSIONS: u32 = 2;
 
-/// A light task that waits this long misses something, when it did not wait long before.
+/// A light thread misses its period if it waits longer than this per wake-up and more than twice as long as before.
 const MISSED: Duration = Duration::from_millis(3);
-/// It is not judged by fewer wake-ups.
+/// With fewer wake-ups it is not judged.
 const WAKES_TO_JUDGE: u32 = 3;
-/// Nor by a time in which it asked for as much as this: it had more to do than to be in time.
+/// With this demand or more it is not judged either: it did more than periodic work.
 const LIGHT_MEANWHILE: f64 = 0.25;
-/// How often rhythms are judged after the trial.
+/// How often periods are judged.
 const RHYTHM_PERIOD: Duration = Duration::from_secs(1);
 
-/// What a trial has shown.
+/// The result of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrialVerdict {
-    /// It goes on.
+    /// No result yet.
     Open,
     /// The foreground waits less and runs no less.
     Helps,
-    /// It does not; why.
+    /// The step does not help, and why.
     Useless(String),
-    /// The foreground runs less, and only a sample without the step can tell whether the step is why.
+    /// The foreground waits less but also runs less; only a measurement without the step can show whether the step caused that.
     Unclear(String),
 }
 
-/// A step that is being tried.
+/// A step on trial.
 #[derive(Debug, Clone)]
 pub struct Trial {
     before: Totals,
@@ -60,7 +60,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// One that begins at `now`, lasts `length`, and compares with `before`.
+    /// A trial that starts at `now`, lasts `length`, and compares with the baseline `before`.
     pub fn new(now: BootTime, length: Duration, before: Totals) -> Self {
         Self {
             before,
@@ -73,7 +73,7 @@ impl Trial {
         }
     }
 
-    /// Adds a sample that ended at `now`, and judges when it is time.
+    /// Adds a sample that ended at `now`, and judges at the end of the trial.
     pub fn take(&mut self, now: BootTime, sample: Totals) -> TrialVerdict {
         if now.since(self.settles).as_nanos() >= u128::from(sample.wall_ns) {
             self.after += sample;
@@ -82,7 +82,7 @@ impl Trial {
             return TrialVerdict::Open;
         }
         let (ran, runs) = (self.before.run_rate(), self.after.run_rate());
-        // What it waits is what a step takes from it: only what it runs tells how much it has to do.
+        // The step changes the waiting time, so only the run time shows how much the foreground has to do.
         if runs < ran * RESTS && self.extensions < EXTENSIONS {
             self.extensions += 1;
             self.ends = now + self.length;
@@ -107,43 +107,43 @@ impl Trial {
         if is_less { TrialVerdict::Unclear(why) } else { TrialVerdict::Useless(why) }
     }
 
-    /// The same for longer, from `now` on: what one trial shows may be chance. None when this one was that.
+    /// The confirming, longer trial from `now` on, because one result may be chance; `None` when this was it.
     pub fn again(&self, now: BootTime) -> Option<Self> {
         let second = || Self { is_first: false, ..Self::new(now, self.length * CONFIRMED_BY, self.before) };
         self.is_first.then(second)
     }
 
-    /// Nothing is known of the step yet.
+    /// True for the first trial of a step, not the confirming one.
     pub fn is_first(&self) -> bool {
         self.is_first
     }
 
-    /// When the tasks that are moved have moved.
+    /// When the warm-up ends.
     pub fn settles(&self) -> BootTime {
         self.settles
     }
 
-    /// What it has seen so far.
+    /// What it has measured so far.
     pub fn after(&self) -> Totals {
         self.after
     }
 }
 
-/// A light task that waits longer each time than it may.
+/// A light thread that waits too long per wake-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
-    /// Who.
+    /// Its thread id.
     pub tid: u32,
-    /// Its name and how long it waits, now and before.
+    /// Its name and its wait per wake-up, now and before.
     pub text: String,
 }
 
-/// True where a foreground that waits this share of its busy time waits so much less than before that a step has helped it.
+/// True where the wait share `waits` is so much lower than the baseline `waited` that the step has helped.
 pub fn is_less(waits: f64, waited: f64) -> bool {
     waits <= waited * LESS_WAIT
 }
 
-/// Light tasks that wake regularly, and how long they waited each time before a step.
+/// Light threads that wake regularly, and their wait per wake-up before a step.
 #[derive(Debug, Clone, Default)]
 pub struct Rhythms {
     before: BTreeMap<u32, Duration>,
@@ -152,19 +152,19 @@ pub struct Rhythms {
 }
 
 impl Rhythms {
-    /// Those of all threads that have one now; what happens before `from` is not judged.
+    /// The threads of `roster` that are regular now; nothing before `from` is judged.
     pub fn of(roster: &Roster, from: BootTime) -> Self {
         let light = roster.members().filter(|member| member.habits.has_rhythm());
         let before = light.map(|member| (member.thread.tid, member.habits.delay())).collect();
         Self { before, since: BTreeMap::new(), judged_at: from }
     }
 
-    /// The threads that had a rhythm before the step.
+    /// The threads that were regular before the step.
     pub fn regular(&self) -> impl Iterator<Item = u32> {
         self.before.keys().copied()
     }
 
-    /// Adds a sample; once a second, names the threads that now wait longer than they may.
+    /// Adds a sample; once a second, returns the threads that wait too long.
     pub fn take(&mut self, now: BootTime, sample: &Sample, roster: &Roster) -> Vec<Missed> {
         if now <= self.judged_at {
             return Vec::new();
@@ -178,7 +178,7 @@ impl Rhythms {
         self.judge(now, roster)
     }
 
-    /// Names the threads that now wait longer than they may, and begins a new second.
+    /// Returns the threads that wait too long, and starts a new second.
     pub fn judge(&mut self, now: BootTime, roster: &Roster) -> Vec<Missed> {
         self.judged_at = now;
         let missed = |(tid, since): (u32, Usage)| {
@@ -189,7 +189,7 @@ impl Rhythms {
             let before = self.before.get(&tid).copied().unwrap_or_default();
             let delay = Duration::from_nanos(since.wait_ns / u64::from(since.slices));
             let (name, ms) = (&member.thread.command, |delay: Duration| delay.as_secs_f64() * 1e3);
-            let text = || format!("{name} ({tid}) waits {:.1} ms each time, {:.1} before", ms(delay), ms(before));
+            let text = || format!("{name} ({tid}) waits {:.1} ms per wake-up, {:.1} before", ms(delay), ms(before));
             (delay > MISSED && delay > before * 2).then(|| Missed { tid, text: text() })
         };
         std::mem::take(&mut self.since).into_iter().filter_map(missed).collect()
@@ -214,17 +214,17 @@ mod tests {
     #[test]
     fn a_step_is_kept_for_what_it_did_to_the_foreground() {
         for (case, before, after, verdict) in [
-            ("it need not wait any more", totals(50, 50), totals(100, 0), "helps"),
+            ("it no longer waits", totals(50, 50), totals(100, 0), "helps"),
             ("it waits a quarter less", totals(60, 40), totals(70, 30), "helps"),
-            ("frames: as many, without waiting", totals(42, 30), totals(42, 1), "helps"),
+            ("frames: as many, no waiting", totals(42, 30), totals(42, 1), "helps"),
             ("frames that waited most of the time", totals(38, 60), totals(42, 0), "helps"),
             ("nothing changed", totals(50, 50), totals(50, 50), "useless"),
             ("it waits a little less", totals(60, 40), totals(62, 38), "useless"),
             ("it waits more", totals(60, 10), totals(60, 30), "useless"),
-            ("its start is over, or another task keeps work from it", totals(60, 40), totals(50, 10), "unclear"),
+            ("its start is over, or it waits for another thread", totals(60, 40), totals(50, 10), "unclear"),
         ] {
             let mut trial = Trial::new(at(0), Duration::from_millis(300), before);
-            assert_eq!(trial.take(at(100), totals(10, 90)), TrialVerdict::Open, "no thread has moved yet");
+            assert_eq!(trial.take(at(100), totals(10, 90)), TrialVerdict::Open, "warm-up");
             assert_eq!(trial.take(at(200), after), TrialVerdict::Open);
             let found = match trial.take(at(300), after) {
                 TrialVerdict::Open => "open",
@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn what_helps_a_little_is_tried_for_longer() {
         for (case, then, verdict) in [
-            ("it came to help", totals(98, 2), "Helps"),
-            ("it stayed a little", totals(67, 33), "Useless"),
-            ("it came to be none", totals(60, 40), "Useless"),
+            ("then it helps", totals(98, 2), "Helps"),
+            ("the gain stays small", totals(67, 33), "Useless"),
+            ("the gain disappears", totals(60, 40), "Useless"),
         ] {
             let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(60, 40));
             let little = (1..=3).map(|sample| trial.take(at(sample * 100), totals(67, 33))).collect::<Vec<_>>();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_foreground_that_rests() {
+    fn an_idle_foreground_is_not_judged() {
         let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
         let verdicts: Vec<_> = (1..=9).map(|sample| trial.take(at(sample * 100), totals(3, 0))).collect();
         assert_eq!(&verdicts[..8], &vec![TrialVerdict::Open; 8][..]);
@@ -263,7 +263,7 @@ mod tests {
         let mut trial = Trial::new(at(0), Duration::from_millis(300), totals(50, 50));
         (1..=3).for_each(|sample| drop(trial.take(at(sample * 100), totals(3, 0))));
         let verdicts: Vec<_> = (4..=6).map(|sample| trial.take(at(sample * 100), totals(90, 0))).collect();
-        assert_eq!(verdicts, [TrialVerdict::Open, TrialVerdict::Open, TrialVerdict::Helps], "it works again");
+        assert_eq!(verdicts, [TrialVerdict::Open, TrialVerdict::Open, TrialVerdict::Helps], "it runs again");
     }
 
     fn music(tid: u32, run_us: u64, wait_us: u64) -> ThreadUsage {
@@ -274,7 +274,7 @@ mod tests {
     // Verifies PLACE-3.
     #[test]
     fn a_light_task_that_misses_its_rhythm_is_named() {
-        // What it ran and waited in each look of 100 ms before and after the step began.
+        // Wait per sample of 100 ms before and after the step, run time after it, and whether a miss is expected.
         for (before_us, after_us, run_us, missed) in [
             (100, 100, 5000, false),
             (100, 14_000, 5000, false),

@@ -1,18 +1,18 @@
-//! The numbers of linux/android/binder.h, for 64-bit processes (protocol version 8).
+//! The constants of linux/android/binder.h, for 64-bit processes (protocol version 8).
 
-/// The protocol version that these numbers are of.
+/// The protocol version of these constants.
 pub const PROTOCOL_VERSION: i32 = 8;
 
 /// The handle of the context manager.
 pub const CONTEXT_MANAGER: u32 = 0;
 
-/// An object of the sender: `struct flat_binder_object` names it by pointer and cookie.
+/// An object of the sender: pointer and cookie in `struct flat_binder_object` identify it.
 pub const TYPE_BINDER: u32 = packed(b's', b'b', b'*');
-/// An object of another process, named by a handle.
+/// An object of another process, identified by a handle.
 pub const TYPE_HANDLE: u32 = packed(b's', b'h', b'*');
 /// Bytes of `struct flat_binder_object`.
 pub const OBJECT_BYTES: usize = 24;
-/// Flags of an object: the lowest priority its threads may run at, and that it takes file descriptors.
+/// Flags of an object: the minimum priority of its threads, and that it accepts file descriptors.
 pub const OBJECT_FLAGS: u32 = 0x17f;
 
 /// No reply is wanted.
@@ -22,7 +22,7 @@ pub const STATUS_CODE: u32 = 0x08;
 /// The reply may carry file descriptors.
 pub const ACCEPT_FDS: u32 = 0x10;
 
-/// Asks an object whether it lives.
+/// Asks an object whether it is alive.
 pub const PING: u32 = user_code(b"_PNG");
 /// Asks an object for its state as text.
 pub const DUMP: u32 = user_code(b"_DMP");
@@ -116,7 +116,7 @@ const fn user_code(name: &[u8; 4]) -> u32 {
     u32::from_be_bytes(*name)
 }
 
-/// The bytes that follow a command or a return: every ioctl-style number says its own size (`_IOC_SIZE`).
+/// The bytes that follow a command or a return: every ioctl-style number encodes its size (`_IOC_SIZE`).
 pub const fn payload_bytes(number: u32) -> usize {
     (number >> 16 & 0x3fff) as usize
 }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_say_the_size_of_their_structures() {
+    fn numbers_encode_the_size_of_their_structures() {
         for (number, bytes) in [
             (bc::TRANSACTION, TRANSACTION_BYTES),
             (bc::FREE_BUFFER, 8),

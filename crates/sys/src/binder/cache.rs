@@ -1,4 +1,4 @@
-//! The cache inside the driver (kernel/binder-cache): what a context manager tells it, and what it says of itself.
+//! The lookup cache inside the binder driver (kernel/binder-cache): its requests, settings, counters and entries.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ pub const OPT_IN: u32 = 0x40a0_62c0;
 /// `_IOW('b', 0xC1, struct binder_cache_flush)`.
 pub const FLUSH: u32 = 0x4010_62c1;
 
-/// In a reply's flags: everyone whose uid is not isolated may be given it.
+/// In a reply's flags: it may be returned to every caller whose uid is not isolated.
 pub const MARK_ANY: u32 = 0x3000_0000;
 
-/// Where the driver shows its caches, a folder a context.
+/// Where the driver exposes its caches, one folder per context.
 const FOLDER: &str = "/sys/kernel/binder_cache";
-/// Where it lists what they hold.
+/// Where it lists their entries.
 const DEBUG_FOLDER: &str = "/sys/kernel/debug/binder_cache";
 
 /// Bytes of [`CacheProfile::header`].
 pub const HEADER_BYTES: usize = 128;
 
-/// `struct binder_cache_profile`: which calls are lookups, and how they look.
+/// `struct binder_cache_profile`: which calls are lookups, and their layout.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct CacheProfile {
     /// Bit n: code n is a lookup.
     pub lookup_codes: u64,
-    /// Bytes at the start that are no part of the question.
+    /// Bytes at the start that are not part of the question.
     pub volatile_size: u32,
     /// Bytes of the header.
     pub header_size: u32,
@@ -53,7 +53,7 @@ pub(super) struct CacheFlush {
     pub(super) reserved: u32,
 }
 
-/// The cache of one context, as it shows itself.
+/// The state of one context's cache.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct CacheStatus {
     /// The binder device.
@@ -64,14 +64,14 @@ pub struct CacheStatus {
     pub state: String,
     /// The replacement policy.
     pub policy: String,
-    /// Entries at most.
+    /// Maximum number of entries.
     pub capacity: u64,
-    /// The counters, by the names that the driver gives them; none where only root may read them.
+    /// The counters, by the driver's names; none where only root may read them.
     pub counters: BTreeMap<String, u64>,
 }
 
 impl CacheStatus {
-    /// Hits by hits and misses; `None` while there were none, or where only root may read them.
+    /// Hits divided by hits and misses; `None` without any, or where only root may read the counters.
     pub fn hit_ratio(&self) -> Option<f64> {
         let count = |name: &str| self.counters.get(name).copied().unwrap_or(0);
         let lookups = count("hits") + count("misses");
@@ -79,18 +79,18 @@ impl CacheStatus {
     }
 }
 
-/// One answer that is kept.
+/// One cached answer.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct CacheEntry {
-    /// How often it was given.
+    /// How often it was returned.
     pub hits: u64,
-    /// To whom: `exact`, `security` or `any`.
+    /// Its scope: `exact`, `security` or `any`.
     pub scope: String,
-    /// The effective user that it was given to first.
+    /// The effective user that received it first.
     pub uid: u32,
     /// The code of the call.
     pub code: u32,
-    /// The service.
+    /// The service's name.
     pub name: String,
 }
 
@@ -99,14 +99,13 @@ pub fn is_present(root: &Root) -> bool {
     root.exists(FOLDER)
 }
 
-/// The folder that shows it, as named on the device.
+/// The folder of the caches, as named on the device.
 pub fn folder() -> &'static str {
     FOLDER
 }
 
-/// What the daemon sets in the folder of a context.
+/// The files that the daemon writes in the folder of a context.
 const CONTROL_FILES: [&str; 3] = ["mode", "policy", "capacity"];
-/// No profile.
 const NO_PROFILE: &str = "none";
 
 /// The file `name` in the folder of `context`, as named on the device.
@@ -114,20 +113,20 @@ pub fn control_file(context: &str, name: &str) -> PathBuf {
     Path::new(FOLDER).join(context).join(name)
 }
 
-/// True for the name of a context: of a binder device, or `NAME.MINOR` of a binderfs one.
+/// True for the name of a context: a binder device, or `NAME.MINOR` of one in binderfs.
 pub fn is_context(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     !name.is_empty() && name.len() <= 255 && name.bytes().all(is_plain) && !name.starts_with('.')
 }
 
-/// True for a file that the daemon sets.
+/// True for a file that the daemon writes.
 pub fn is_control_file(file: &Path) -> bool {
     let Some(parts) = file.strip_prefix(FOLDER).ok().and_then(Path::to_str) else { return false };
     let is_ours = |(context, name): (&str, &str)| is_context(context) && CONTROL_FILES.contains(&name);
     parts.split_once('/').is_some_and(is_ours)
 }
 
-/// By what the driver understands the context manager of `context` without its help, or `none`.
+/// The profile by which the driver understands the context manager of `context` without its help, or `none`.
 ///
 /// # Errors
 /// [`DeviceError`] when the driver has no cache there, or this process may not read it.
@@ -136,12 +135,12 @@ pub fn profile(root: &Root, context: &str) -> Result<String, DeviceError> {
     Ok(if text.is_empty() { NO_PROFILE.to_owned() } else { text })
 }
 
-/// Sets that; `none` takes it away.
+/// Sets that profile; `none` removes it.
 ///
 /// # Errors
 /// [`DeviceError`] with the driver's answer: EINVAL refuses the profile.
 pub fn set_profile(root: &Root, context: &str, profile: &str) -> Result<(), DeviceError> {
-    // The kernel does not see a write of nothing.
+    // A write of zero bytes does not reach the driver.
     root.write(control_file(context, "profile"), if profile == NO_PROFILE { "\n" } else { profile })
 }
 
@@ -174,15 +173,15 @@ pub fn status_of(root: &Root, context: &str) -> Result<CacheStatus, DeviceError>
     })
 }
 
-/// How an experiment sets the cache of a context.
+/// An experiment's settings for the cache of a context.
 #[derive(Debug, Clone)]
 pub struct CacheSettings<'a> {
-    /// Where.
+    /// The device's files.
     pub root: &'a Root,
     pub context: &'a str,
-    /// Files and values; nothing is done when there are none.
+    /// Files and values; none: nothing is written.
     pub files: &'a BTreeMap<String, String>,
-    /// What is written to `profile` when the mode is to be transparent.
+    /// Written to `profile` when the mode is to be transparent.
     pub profile: String,
 }
 
@@ -203,7 +202,7 @@ impl CacheSettings<'_> {
         self.write("mode", mode)
     }
 
-    /// Makes the cache forget what it holds, if there is one.
+    /// Flushes the cache, if there are settings for it.
     ///
     /// # Errors
     /// [`DeviceError`].
@@ -216,7 +215,7 @@ impl CacheSettings<'_> {
     }
 }
 
-/// The answers that the cache of `context` holds.
+/// The entries in the cache of `context`.
 ///
 /// # Errors
 /// [`DeviceError`] when debugfs is not mounted or may not be read.
@@ -227,7 +226,7 @@ pub fn entries(root: &Root, context: &str) -> Result<Vec<CacheEntry>, DeviceErro
         .ok_or_else(|| DeviceError::malformed(&root.path(&file), "hits scope uid secid code name", &text))
 }
 
-/// `stats`: a name and a number a line.
+/// `stats`: a name and a number per line.
 pub fn parse_counters(text: &str) -> Option<BTreeMap<String, u64>> {
     let line = |line: &str| {
         let (name, value) = line.split_once(' ')?;
@@ -236,7 +235,7 @@ pub fn parse_counters(text: &str) -> Option<BTreeMap<String, u64>> {
     text.lines().map(line).collect()
 }
 
-/// `entries`: `hits scope uid secid code name` a line.
+/// `entries`: `hits scope uid secid code name` per line.
 pub fn parse_entries(text: &str) -> Option<Vec<CacheEntry>> {
     let line = |line: &str| {
         let mut words = line.splitn(6, ' ');
@@ -255,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structures_are_as_large_as_their_requests_say() {
+    fn structures_have_the_size_in_their_requests() {
         use super::super::abi::payload_bytes;
         assert_eq!(payload_bytes(OPT_IN), size_of::<CacheProfile>());
         assert_eq!(payload_bytes(FLUSH), size_of::<CacheFlush>());

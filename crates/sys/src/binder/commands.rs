@@ -14,7 +14,7 @@ impl Commands {
         &self.bytes
     }
 
-    /// Forgets them, once they are written.
+    /// Clears the commands once they are written.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -29,24 +29,24 @@ impl Commands {
         self.bytes.extend_from_slice(&others.bytes);
     }
 
-    /// This thread takes calls from now on.
+    /// Registers this thread to serve calls.
     pub fn enter_looper(&mut self) {
         self.number(bc::ENTER_LOOPER);
     }
 
-    /// Calls `code` of the object `handle`; `data` and `offsets` must stay where they are until this is written.
+    /// Calls `code` of the object `handle`; `data` and `offsets` must not move until this is written.
     pub fn transaction(&mut self, handle: u32, code: u32, flags: u32, data: &[u8], offsets: &[u64]) {
         self.number(bc::TRANSACTION);
         self.transaction_data(u64::from(handle), code, flags, data, offsets);
     }
 
-    /// Answers the call that this thread serves; `data` and `offsets` must stay where they are until this is written.
+    /// Answers the call that this thread serves; `data` and `offsets` must not move until this is written.
     pub fn reply(&mut self, flags: u32, data: &[u8], offsets: &[u64]) {
         self.number(bc::REPLY);
         self.transaction_data(0, 0, flags, data, offsets);
     }
 
-    /// Gives the buffer at `address` back.
+    /// Frees the buffer at `address`.
     pub fn free_buffer(&mut self, address: u64) {
         self.number(bc::FREE_BUFFER);
         self.bytes.extend(address.to_ne_bytes());
@@ -58,26 +58,26 @@ impl Commands {
         self.number(handle);
     }
 
-    /// Lets a strong reference go.
+    /// Drops a strong reference.
     pub fn release(&mut self, handle: u32) {
         self.number(bc::RELEASE);
         self.number(handle);
     }
 
-    /// Asks to hear of the death of the object `handle`; it is then named by `cookie`.
+    /// Requests a notification of the death of the object `handle`, identified by `cookie`.
     pub fn request_death_notification(&mut self, handle: u32, cookie: u64) {
         self.number(bc::REQUEST_DEATH_NOTIFICATION);
         self.number(handle);
         self.bytes.extend(cookie.to_ne_bytes());
     }
 
-    /// Has heard of the death named by `cookie`.
+    /// Acknowledges the death notification `cookie`.
     pub fn dead_binder_done(&mut self, cookie: u64) {
         self.number(bc::DEAD_BINDER_DONE);
         self.bytes.extend(cookie.to_ne_bytes());
     }
 
-    /// Confirms the first reference of a kind to an own object: `bc::INCREFS_DONE` or `bc::ACQUIRE_DONE`.
+    /// Confirms the first reference of its kind to an object of this process: `bc::INCREFS_DONE` or `bc::ACQUIRE_DONE`.
     pub fn reference_done(&mut self, command: u32, pointer: u64, cookie: u64) {
         self.number(command);
         self.bytes.extend(pointer.to_ne_bytes());
@@ -88,7 +88,7 @@ impl Commands {
         self.bytes.extend(number.to_ne_bytes());
     }
 
-    /// `struct binder_transaction_data`; the sender's identity is the driver's to fill in.
+    /// `struct binder_transaction_data`; the driver fills in the sender's identity.
     fn transaction_data(&mut self, target: u64, code: u32, flags: u32, data: &[u8], offsets: &[u64]) {
         let start = self.bytes.len();
         self.bytes.extend(target.to_ne_bytes());
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_lie_one_after_the_other() {
+    fn commands_are_encoded_one_after_the_other() {
         let mut commands = Commands::default();
         commands.acquire(7);
         commands.free_buffer(0x1122);

@@ -1,4 +1,4 @@
-//! An open binder device: the only place where the driver's interface meets this process's memory.
+//! An open binder device and its mapped buffer: the only place where the driver reads or writes this process's memory.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,7 +14,7 @@ use super::cache::{CacheFlush, CacheProfile, FLUSH, OPT_IN};
 use super::returns::Range;
 use crate::error::{DeviceError, Operation};
 
-/// An open device and its buffer, into which the driver writes what arrives. Each is a process of its own to the driver.
+/// An open device and its buffer, into which the driver writes what arrives. To the driver each connection is a process.
 #[derive(Debug)]
 pub struct Connection {
     path: PathBuf,
@@ -67,7 +67,7 @@ impl Connection {
         &self.path
     }
 
-    /// Makes this process the one that answers for handle 0.
+    /// Registers this process as the context manager, which serves handle 0.
     ///
     /// # Errors
     /// [`DeviceError`]: EBUSY when there is one already, EPERM when a security module or an earlier manager's uid forbids it.
@@ -76,7 +76,7 @@ impl Connection {
         self.control(abi::SET_CONTEXT_MANAGER, &raw mut zero)
     }
 
-    /// Lets the driver ask for up to `count` more threads.
+    /// Lets the driver request up to `count` more threads.
     ///
     /// # Errors
     /// [`DeviceError`].
@@ -84,7 +84,7 @@ impl Connection {
         self.control(abi::SET_MAX_THREADS, &raw mut count)
     }
 
-    /// Lets the driver keep the answers that this context manager marks.
+    /// Lets the driver cache the answers that this context manager marks.
     ///
     /// # Errors
     /// [`DeviceError`]: EINVAL from a driver without the cache.
@@ -93,7 +93,7 @@ impl Connection {
         self.control(OPT_IN, &raw mut profile)
     }
 
-    /// Makes the driver forget the answers to the question `key`, or all of them when it is empty.
+    /// Makes the driver drop its cached answers to the question `key`, or all of them when it is empty.
     ///
     /// # Errors
     /// [`DeviceError`].
@@ -103,7 +103,7 @@ impl Connection {
         self.control(FLUSH, &raw mut flush)
     }
 
-    /// Makes [`Connection::write_read`] wait for something to read, as it does at first, or fail with EAGAIN.
+    /// Makes [`Connection::write_read`] block until there is something to read, the default, or fail with EAGAIN.
     ///
     /// # Errors
     /// [`DeviceError`].
@@ -112,11 +112,11 @@ impl Connection {
         rustix::fs::fcntl_setfl(&self.file, flags).map_err(|error| DeviceError::io(&self.path, Operation::Call, error))
     }
 
-    /// Writes `commands`, then reads returns into `returns` and says how many bytes of it are filled. It waits when there is
-    /// nothing to read, unless `returns` is empty.
+    /// Writes `commands`, then reads returns into `returns` and reports how many bytes of it are filled. It blocks when there
+    /// is nothing to read, unless `returns` is empty.
     ///
     /// # Errors
-    /// [`DeviceError`] with the driver's answer; an interrupted call is made again.
+    /// [`DeviceError`] with the driver's answer; an interrupted call is repeated.
     pub fn write_read(&self, commands: &[u8], returns: &mut [u8]) -> Result<usize, DeviceError> {
         let mut write_read = WriteRead {
             write_size: commands.len() as u64,
@@ -134,10 +134,10 @@ impl Connection {
         }
     }
 
-    /// Copies a piece of the mapped buffer into `copy`, in place of what it held.
+    /// Copies a range of the mapped buffer into `copy`, in place of its content.
     ///
     /// # Errors
-    /// [`DeviceError`] when the piece does not lie in the buffer: the driver is not what it should be.
+    /// [`DeviceError`] when the range is not inside the buffer: the driver is faulty.
     pub fn copy(&self, range: Range, copy: &mut Vec<u8>) -> Result<(), DeviceError> {
         copy.clear();
         if range.size == 0 {
@@ -147,8 +147,8 @@ impl Connection {
         let offset = range.address.checked_sub(self.map.as_ptr() as u64).ok_or_else(outside)?;
         let end = offset.checked_add(range.size).filter(|&end| end <= self.map_bytes as u64).ok_or_else(outside)?;
         copy.reserve((end - offset) as usize);
-        // SAFETY: `offset..end` lies within the mapping, whose pages the driver has put in place for this message and
-        // leaves alone until it is freed; `copy` has room for them.
+        // SAFETY: `offset..end` lies within the mapping, whose pages the driver has mapped for this message and does not change
+        // until it is freed; `copy` has room for them.
         unsafe {
             let from = self.map.as_ptr().add(offset as usize);
             std::ptr::copy_nonoverlapping(from, copy.as_mut_ptr(), (end - offset) as usize);
@@ -169,11 +169,11 @@ impl Drop for Connection {
     }
 }
 
-/// ioctl(2) with a pointer to as many bytes as `request` says.
+/// ioctl(2) with a pointer to as many bytes as `request` encodes.
 fn control<T>(file: &File, request: u32, argument: *mut T) -> io::Result<()> {
     assert_eq!(abi::payload_bytes(request), size_of::<T>(), "the request's size is that of its argument");
-    // SAFETY: `argument` points to a live, plain structure of the size that the request's number says; buffers that it
-    // names are borrowed by the caller for the length of the call.
+    // SAFETY: `argument` points to a live, plain structure of the size that the request's number encodes; the caller borrows
+    // the buffers that it points to for the length of the call.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), request as libc::Ioctl, argument) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! One thread's conversation with the driver: making calls, serving them, and the references in between.
+//! One thread's use of a binder connection: making calls, serving them, and the references in between.
 
 use super::abi;
 use super::commands::Commands;
@@ -7,22 +7,22 @@ use super::parcel::Parcel;
 use super::returns::{Return, Returns, Transaction};
 use crate::error::DeviceError;
 
-/// Room for returns: a reply, and what may come before it.
+/// Room for returns: a reply, and the returns that may precede it.
 const RETURN_BYTES: usize = 512;
 /// libbinder's `UNKNOWN_TRANSACTION`: -EBADMSG.
 pub const UNKNOWN_TRANSACTION: i32 = -74;
 
-/// What serves calls that arrive.
+/// Serves incoming calls.
 pub trait Server {
-    /// Answers `call`, whose data is `data`. What is put into `commands` is written before the answer.
+    /// Answers `call`, whose data is `data`. The commands added to `commands` are written before the answer.
     fn serve(&mut self, call: &Transaction, data: &[u8], commands: &mut Commands) -> Answer;
 
-    /// Is called when an answer is ready and before it goes out.
+    /// Called when an answer is ready, before it is sent.
     fn before_answer(&mut self, connection: &Connection) {
         let _ = connection;
     }
 
-    /// Hears of the death that was asked for under `cookie`.
+    /// Handles the death notification that was requested with `cookie`.
     fn died(&mut self, cookie: u64) {
         let _ = cookie;
     }
@@ -37,7 +37,7 @@ pub enum Answer {
     Status(i32),
 }
 
-/// An answer that has arrived. Its buffer is held until it is given to [`Endpoint::finish`].
+/// An answer that has arrived. Its buffer is held until [`Endpoint::finish`] frees it.
 #[derive(Debug)]
 pub struct Reply {
     pub data: Vec<u8>,
@@ -64,7 +64,7 @@ pub enum CallError {
     /// The called object answered with a status code.
     #[error("the called object answered with status {0}")]
     Status(i32),
-    /// The answer is not what the wire format says.
+    /// The answer does not follow the wire format.
     #[error("the answer is not what {0} sends")]
     Malformed(String),
 }
@@ -90,12 +90,12 @@ impl Endpoint {
         &self.connection
     }
 
-    /// What is written with the next call.
+    /// The commands to be written with the next call.
     pub fn commands(&mut self) -> &mut Commands {
         &mut self.commands
     }
 
-    /// Writes what waits to be written.
+    /// Writes the pending commands.
     ///
     /// # Errors
     /// [`CallError::Device`].
@@ -105,7 +105,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Calls `code` of `handle` and waits for the answer, serving with `server` what calls back in the meantime.
+    /// Calls `code` of `handle` and waits for the answer; meanwhile `server` serves the calls that arrive.
     ///
     /// # Errors
     /// [`CallError`].
@@ -128,8 +128,8 @@ impl Endpoint {
         }
     }
 
-    /// Lets the buffer of `reply` go, after a strong reference to `keep` was taken, if there is one. Both are written with
-    /// the next call.
+    /// Frees the buffer of `reply`, after it has taken a strong reference to `keep`, if given. Both are written with the next
+    /// call.
     pub fn finish(&mut self, reply: &Reply, keep: Option<u32>) {
         if let Some(handle) = keep {
             self.commands.acquire(handle);
@@ -221,7 +221,7 @@ impl Endpoint {
     }
 }
 
-/// What a server's object says to questions that libbinder asks of every object; `None` for its own functions.
+/// A server object's answer to a question that libbinder asks of every object; `None` for its own functions.
 pub fn answer_as_every_object(code: u32, interface: &str) -> Option<Answer> {
     let mut parcel = Parcel::default();
     match code {

@@ -1,7 +1,7 @@
-//! Binder from user space: the driver's own interface (linux/android/binder.h), spoken directly.
+//! Binder from user space: the driver's own interface (linux/android/binder.h), used directly.
 //!
-//! A [`Connection`] is an open device with its mapped buffer; an [`Endpoint`] makes calls on it and serves them. What
-//! the context managers of Android's releases expect is data: [`WireFormat`].
+//! A [`Connection`] is an open device with its mapped buffer; an [`Endpoint`] makes calls on it and serves them. A
+//! [`WireFormat`] describes, as data, what the context managers of Android's releases expect.
 
 pub mod abi;
 pub mod cache;

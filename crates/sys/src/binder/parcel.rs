@@ -6,7 +6,7 @@ use super::abi;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parcel {
     pub data: Vec<u8>,
-    /// Where it holds objects.
+    /// The offsets of its objects.
     pub offsets: Vec<u64>,
 }
 
@@ -41,23 +41,23 @@ impl Parcel {
         self.data.resize(self.data.len().next_multiple_of(4), 0);
     }
 
-    /// Appends an own object, named `pointer`, which must not be zero.
+    /// Appends an object of this process, named `pointer`, which must not be zero.
     pub fn put_own_object(&mut self, pointer: u64) {
         self.put_object(abi::TYPE_BINDER, pointer);
     }
 
-    /// Appends an object that is known by its handle.
+    /// Appends an object of another process, by its handle.
     pub fn put_handle(&mut self, handle: u32) {
         self.put_object(abi::TYPE_HANDLE, u64::from(handle));
     }
 
-    /// Appends the object that is none.
+    /// Appends a null object.
     pub fn put_null(&mut self) {
         self.put_object(abi::TYPE_BINDER, 0);
     }
 
     fn put_object(&mut self, kind: u32, name: u64) {
-        // The driver reads only objects; a null binder is not one.
+        // The offsets list objects only; a null binder is not one.
         if name != 0 || kind == abi::TYPE_HANDLE {
             self.offsets.push(self.data.len() as u64);
         }
@@ -71,11 +71,11 @@ impl Parcel {
 /// An object in a parcel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
-    /// None.
+    /// The null object.
     Null,
-    /// An object of this process, by the name that it was sent under.
+    /// An object of this process, by the name under which it was sent.
     Own(u64),
-    /// Another process's, by its handle.
+    /// An object of another process, by its handle.
     Handle(u32),
 }
 
@@ -86,12 +86,12 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// At the start of `data`.
+    /// Starts at the beginning of `data`.
     pub fn new(data: &'a [u8]) -> Self {
         Self { data }
     }
 
-    /// What is left.
+    /// The unread rest.
     pub fn rest(&self) -> &'a [u8] {
         self.data
     }
@@ -103,14 +103,14 @@ impl<'a> Reader<'a> {
         Some(i32::from_ne_bytes(*chunk))
     }
 
-    /// As many bytes as they are; `None` when there are fewer.
+    /// The next `count` bytes; `None` when there are fewer.
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.data.split_at_checked(count)?;
         self.data = rest;
         Some(bytes)
     }
 
-    /// The UTF-16 units of a String16; `None` when it is null, cut off, or without its zero.
+    /// The UTF-16 units of a String16; `None` when it is null, truncated, or not terminated by zero.
     pub fn string16(&mut self) -> Option<Vec<u16>> {
         let mut reader = self.clone();
         let units = usize::try_from(reader.i32()?).ok()?;
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// An object; `None` when there is none of a kind that is known here.
+    /// An object; `None` when there is none, or its kind is unknown here.
     pub fn object(&mut self) -> Option<Object> {
         let (object, rest) = self.data.split_at_checked(abi::OBJECT_BYTES)?;
         let kind = u32::from_ne_bytes(*object.first_chunk()?);
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         let object = match kind {
             abi::TYPE_BINDER if name == 0 => Object::Null,
             abi::TYPE_BINDER => Object::Own(name),
-            // The handle is the lower half of the union; the upper one is not set by every kernel.
+            // The handle is the lower half of the union; not every kernel sets the upper half.
             abi::TYPE_HANDLE => Object::Handle(name as u32),
             _ => return None,
         };
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string16_is_counted_ended_and_padded() {
+    fn a_string16_has_a_length_an_end_and_padding() {
         for (text, bytes) in [
             ("", &[0, 0, 0, 0, 0, 0, 0, 0][..]),
             ("a", &[1, 0, 0, 0, b'a', 0, 0, 0]),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_values_are_read_back() {
         let mut parcel = Parcel::default();
         parcel.put_i32(-7);
         parcel.put_string16("service ü𝄞");
@@ -187,13 +187,13 @@ mod tests {
         ] {
             let mut reader = Reader::new(bytes);
             assert_eq!(reader.string16(), None);
-            assert_eq!(reader.rest(), bytes, "a failed read takes nothing");
+            assert_eq!(reader.rest(), bytes, "a failed read consumes nothing");
         }
     }
 
     proptest! {
         #[test]
-        fn every_name_survives(text in ".{0,60}") {
+        fn every_name_survives_a_round_trip(text in ".{0,60}") {
             let mut parcel = Parcel::default();
             parcel.put_string16(&text);
             prop_assert_eq!(parcel.data.len() % 4, 0);

@@ -1,11 +1,11 @@
-//! What the driver says back, parsed: numbers, each followed by as many bytes as it says itself.
+//! The driver's returns, parsed: numbers, each followed by as many bytes as it encodes.
 
 use super::abi::{self, br};
 
-/// A piece of the mapped buffer.
+/// A range of the mapped buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Range {
-    /// Where it begins, in this process's memory.
+    /// Its start address in this process's memory.
     pub address: u64,
     /// Its length in bytes.
     pub size: u64,
@@ -14,27 +14,27 @@ pub struct Range {
 /// A call or an answer that has arrived (`struct binder_transaction_data`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transaction {
-    /// The own object that is called, as it was named when it was sent; 0 for answers and for the context manager.
+    /// The called object of this process, by the name under which it was sent; 0 for answers and for the context manager.
     pub target: u64,
     pub cookie: u64,
-    /// Which of its functions.
+    /// The called function.
     pub code: u32,
-    /// `abi::ONE_WAY` and the like.
+    /// Flags such as `abi::ONE_WAY`.
     pub flags: u32,
     /// The caller's process; 0 for answers.
     pub sender_pid: i32,
     /// The caller's effective user.
     pub sender_euid: u32,
     pub data: Range,
-    /// Where the data holds objects: 64-bit offsets.
+    /// The offsets of the objects in the data, 64 bits each.
     pub offsets: Range,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Return {
-    /// Nothing to do: no-op, success, or a wish for more threads.
+    /// Nothing to do: no-op, success, or a request for more threads.
     Nothing,
-    /// What was sent is on its way.
+    /// The driver has accepted what was sent.
     TransactionComplete,
     /// A call.
     Transaction(Transaction),
@@ -42,17 +42,17 @@ pub enum Return {
     Reply(Transaction),
     /// The called object's process is dead.
     DeadReply,
-    /// The call could not be made, or its answer not be delivered.
+    /// The call could not be made, or its answer could not be delivered.
     FailedReply,
     /// The called process is frozen.
     FrozenReply,
     /// The driver failed.
     Error(i32),
-    /// A process holds a first reference to an own object, to be confirmed with this command.
+    /// A process holds a first reference to an object of this process, which the command `confirm` confirms.
     Referenced {
         /// `bc::INCREFS_DONE` or `bc::ACQUIRE_DONE`.
         confirm: u32,
-        /// The object, as it was named when it was sent.
+        /// The object, by the name under which it was sent.
         pointer: u64,
         cookie: u64,
     },
@@ -61,16 +61,16 @@ pub enum Return {
         /// The object.
         pointer: u64,
     },
-    /// An object has died whose death was asked for.
+    /// An object has died for which a notification was requested.
     DeadBinder {
-        /// As it was named in the request.
+        /// The cookie of the request.
         cookie: u64,
     },
-    /// Something that later kernels say; its payload was skipped.
+    /// A return of a later kernel; its payload was skipped.
     Other(u32),
 }
 
-/// Returns in the bytes that the driver has written.
+/// Iterates over the returns in the bytes that the driver has written.
 #[derive(Debug, Clone)]
 pub struct Returns<'a> {
     bytes: &'a [u8],
@@ -89,7 +89,7 @@ impl<'a> Returns<'a> {
 }
 
 impl Iterator for Returns<'_> {
-    /// `None` in place of a return stands for bytes that are none: cut off in the middle. Nothing follows it.
+    /// An inner `None` stands for bytes that end within a return. Nothing follows it.
     type Item = Option<Return>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_read_behind_what_comes_first() {
+    fn a_reply_is_read_after_the_returns_before_it() {
         let mut bytes = numbers(&[br::NOOP, br::TRANSACTION_COMPLETE, br::REPLY]);
         let mut payload = [0u8; abi::TRANSACTION_BYTES];
         payload[20] = abi::STATUS_CODE as u8;
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_skipped_and_what_is_cut_off_is_said() {
+    fn unknown_returns_are_skipped_truncated_ones_reported() {
         let unknown = 0x8008_72ff;
         for (bytes, expected) in [
             (numbers(&[unknown, 1, 2, br::DEAD_REPLY]), vec![Some(Return::Other(unknown)), Some(Return::DeadReply)]),

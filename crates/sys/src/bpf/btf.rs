@@ -1,7 +1,6 @@
-//! What the kernel says of its own types: the BPF Type Format (Documentation/bpf/btf.rst), as /sys/kernel/btf/vmlinux holds
-//! it.
+//! The kernel's own types: the BPF Type Format (Documentation/bpf/btf.rst), as in /sys/kernel/btf/vmlinux.
 //!
-//! Nothing in it is believed: every place is looked up within the bytes, and what refers in circles is given up.
+//! Its content is not trusted: every access is bounds-checked, and circular references end at a limit.
 
 use thiserror::Error;
 
@@ -23,7 +22,7 @@ pub(super) const TYPEDEF: u32 = 8;
 const VOLATILE: u32 = 9;
 pub(super) const CONST: u32 = 10;
 const RESTRICT: u32 = 11;
-/// What a program can be attached to.
+/// What a program can attach to.
 pub(super) const FUNCTION: u32 = 12;
 const PROTOTYPE: u32 = 13;
 const VARIABLE: u32 = 14;
@@ -33,39 +32,39 @@ const DECLARATION_TAG: u32 = 17;
 const TYPE_TAG: u32 = 18;
 const ENUM_64: u32 = 19;
 
-/// So many names for one type are followed; what is longer goes in a circle.
+/// Longest chain of names for one type; a longer one is circular.
 const LONGEST_CHAIN: u32 = 32;
-/// Structures without a name lie inside each other so deep at most.
+/// Deepest nesting of unnamed structures.
 const DEEPEST: u32 = 8;
-/// So many members are looked at for one name, those of structures without a name among them. `task_struct` has some 300.
+/// Most members that are searched for one name, including those of unnamed structures. `task_struct` has some 300.
 const MOST_MEMBERS: u32 = 10_000;
 
-/// Why bytes are not what the kernel would say of its types.
+/// Why bytes are not a kernel's BTF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Mistake {
-    /// The beginning is another one: a big-endian kernel's, a later version's, or no BTF.
-    #[error("it does not begin as BTF of version 1 does")]
+    /// The header is of a big-endian kernel or a later version, or it is not BTF.
+    #[error("it does not begin like BTF of version 1")]
     Header,
-    /// It ends early, or points outside itself.
-    #[error("it points outside itself")]
+    /// It is truncated, or refers to something beyond its end.
+    #[error("it refers beyond its end")]
     Truncated,
-    /// A kind of type that is not known, so that the start of the next one is not known either.
+    /// An unknown kind of type, whose length and thus the start of the next type are unknown.
     #[error("it has types of the unknown kind {0}")]
     Kind(u32),
-    /// It has no such type, or that has no such member.
-    #[error("it does not tell of {0}")]
+    /// There is no such type, or it has no such member.
+    #[error("it does not contain {0}")]
     Missing(&'static str),
-    /// A member is larger or smaller than it must be, or lies where it cannot be read.
+    /// A member has an unexpected size, or an offset that cannot be read.
     #[error("{0} is not as expected")]
     Unlike(&'static str),
 }
 
-/// Where something lies in a structure, and how large it is.
+/// Where a member lies in a structure, and its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldPlace {
     /// From the structure's beginning, in bytes.
     pub offset: u32,
-    /// Its own, in bytes.
+    /// The member's size in bytes.
     pub size: u32,
 }
 
@@ -74,22 +73,22 @@ pub struct FieldPlace {
 pub struct Types<'bytes> {
     types: &'bytes [u8],
     strings: &'bytes [u8],
-    /// Where each type begins in `types`; number 1 is the first, for 0 is `void`.
+    /// Where each type begins in `types`; the first type has number 1, as 0 is `void`.
     begins: Vec<u32>,
 }
 
-/// One entry of the table.
+/// One type in the table.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     name: u32,
     kind: u32,
-    /// So many members, parameters and the like follow.
+    /// The number of members, parameters and the like that follow.
     count: u32,
-    /// Members say their size in the upper byte of their offset.
+    /// The upper byte of a member's offset holds its size as a bit field.
     has_bitfields: bool,
     /// Its size, or the number of the type that it refers to.
     value: u32,
-    /// Where what follows begins.
+    /// Where the data that follows begins.
     rest: usize,
 }
 
@@ -104,7 +103,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(four.try_into().ok()?))
 }
 
-/// How many bytes follow an entry of `kind` with `count` parts.
+/// How many bytes follow a type of `kind` with `count` members.
 fn bytes_behind(kind: u32, count: u32) -> Option<usize> {
     let count = count as usize;
     Some(match kind {
@@ -118,7 +117,7 @@ fn bytes_behind(kind: u32, count: u32) -> Option<usize> {
 }
 
 impl<'bytes> Types<'bytes> {
-    /// Finds where each type begins.
+    /// Indexes the beginning of each type.
     ///
     /// # Errors
     /// What is wrong with `bytes`.
@@ -161,7 +160,7 @@ impl<'bytes> Types<'bytes> {
         self.find(STRUCT, name).ok_or(Mistake::Missing(name))
     }
 
-    /// Where the member `path` lies in `structure`, through structures inside it: `["se", "sum_exec_runtime"]`.
+    /// Where the member `path` lies in `structure`, through nested structures: `["se", "sum_exec_runtime"]`.
     ///
     /// # Errors
     /// When there is no such member, or it is a bit field.
@@ -195,7 +194,7 @@ impl<'bytes> Types<'bytes> {
         })
     }
 
-    /// `None` for `void` and what is not in the table.
+    /// `None` for `void` and for numbers outside the table.
     fn entry(&self, number: u32) -> Option<Entry> {
         let number = usize::try_from(number).ok().filter(|&number| number > 0)?;
         self.entry_at(*self.begins.get(number)? as usize)
@@ -207,7 +206,7 @@ impl<'bytes> Types<'bytes> {
         rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
     }
 
-    /// The type that `number` is another name of.
+    /// The type behind `number`, without typedefs and qualifiers.
     fn resolved(&self, mut number: u32) -> Option<Entry> {
         for _ in 0..LONGEST_CHAIN {
             let entry = self.entry(number)?;
@@ -232,8 +231,8 @@ impl<'bytes> Types<'bytes> {
         }
     }
 
-    /// The member `name` of structure or union `number`, or of one without a name inside it, among so many that are `left`
-    /// to be looked at. A bit field is none.
+    /// The member `name` of the structure or union `number`, or of an unnamed one inside it; searches at most `left` members. A
+    /// bit field does not match.
     fn member_of(&self, number: u32, name: &str, depth: u32, left: &mut u32) -> Option<Member> {
         let entry = self.resolved(number).filter(|entry| [STRUCT, UNION].contains(&entry.kind))?;
         for index in 0..entry.count as usize {
@@ -278,7 +277,7 @@ mod tests {
         let inner = writer.structure("sched_entity", STRUCT, &[("load", eight, 0), ("sum", eight, 64)]);
         let either = writer.structure("", UNION, &[("first", four, 0), ("second", eight, 0)]);
         let unnamed = writer.structure("", STRUCT, &[("other", four, 0), ("", either, 64)]);
-        // Another kind of thing may have the same name.
+        // Types of different kinds may have the same name.
         writer.entry("task", FORWARD, 0, 0);
         let members =
             [("pid", fixed, 32), ("se", inner, 128), ("", unnamed, 512), ("next", pointer, 640), ("rows", rows, 704)];
@@ -331,9 +330,9 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn what_goes_in_circles_is_given_up() {
+    fn circular_types_are_refused() {
         let mut writer = Writer::new();
-        // 1 is another name of itself, 2 an array of arrays of itself, and 3 holds itself twice without a name.
+        // Type 1 is a typedef of itself, 2 an array of arrays of itself, and 3 holds itself twice without a name.
         writer.entry("again", TYPEDEF, 0, 1);
         writer.array(2, 1);
         writer.structure("", STRUCT, &[("", 3, 0), ("", 3, 0), ("much", 1, u32::MAX - 7)]);
@@ -349,7 +348,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn what_is_cut_or_unknown_is_refused() {
+    fn truncated_and_unknown_types_are_refused() {
         let mut writer = Writer::new();
         let four = writer.integer(4);
         writer.structure("task", STRUCT, &[("pid", four, 0)]);

@@ -1,4 +1,4 @@
-//! bpf(2): a program is loaded, linked to what it is run for, and each look is a file of what it wrote.
+//! bpf(2): loads a program, links it to its hook, and opens a file of its output for each sample.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -11,12 +11,12 @@ const CREATE_ITERATOR: u32 = 33;
 const KIND_TRACING: u32 = 26;
 const ATTACH_ITERATOR: u32 = 28;
 
-/// The kernel lends what it reads its own structures with, and `bpf_seq_write`, to programs alone that say so. It is the
-/// program handed to the kernel that says it: that one may be used under this licence as well as under that of the rest.
+/// The kernel lets only programs with a GPL-compatible licence read its structures and call `bpf_seq_write`. Only the program
+/// that is loaded declares it: that one may be used under the GPL as well as under the licence of the rest.
 const LICENCE: &[u8; 4] = b"GPL\0";
-/// As `bpftool prog` shows it.
+/// The name that `bpftool prog` shows.
 const NAME: &[u8; 16] = b"brisk_threads\0\0\0";
-/// What the kernel has to say about a program that it does not take.
+/// Room for the verifier's log about a program that it refuses.
 const REMARKS_BYTES: usize = 16 << 10;
 
 /// The part of `union bpf_attr` that [`LOAD_PROGRAM`] reads (linux/bpf.h).
@@ -66,34 +66,34 @@ struct CreateIterator {
     flags: u32,
 }
 
-/// A part of `union bpf_attr`: plain data without gaps, of which every pointer that the kernel follows is valid.
+/// A part of `union bpf_attr`: plain data without padding, in which every pointer that the kernel follows is valid.
 ///
 /// # Safety
-/// An implementation promises just that.
+/// An implementation guarantees this.
 unsafe trait Attribute {}
-// SAFETY: it has no gaps, as its size shows, and its pointers are filled in by `load` below, from what outlives the call.
+// SAFETY: it has no padding, as its size shows, and `load` below sets its pointers to data that outlives the call.
 unsafe impl Attribute for LoadProgram {}
-// SAFETY: four numbers without gaps, none of them a pointer.
+// SAFETY: four numbers without padding, none of them a pointer.
 unsafe impl Attribute for CreateLink {}
-// SAFETY: two numbers without gaps, none of them a pointer.
+// SAFETY: two numbers without padding, none of them a pointer.
 unsafe impl Attribute for CreateIterator {}
 
-/// A call that answers with a descriptor.
+/// A call that returns a descriptor.
 fn bpf<T: Attribute>(command: u32, attribute: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads `size_of::<T>` bytes of `attribute`, which outlives the call, and follows the pointers in it,
-    // which are valid by the promise of `Attribute`.
+    // SAFETY: the kernel reads `size_of::<T>` bytes of `attribute`, which outlives the call, and follows its pointers, which
+    // are valid as `Attribute` guarantees.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attribute, size_of::<T>() as u32) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just opened this descriptor for us, and no other code has its number. It is closed on exec.
+    // SAFETY: the kernel has just opened this descriptor for this call; no other code has its number. It is closed on exec.
     Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
 }
 
-/// Loads `program`, which takes the place of the kernel's function `hook`.
+/// Loads `program`, which attaches to the kernel's function `hook`.
 ///
 /// # Errors
-/// The kernel's answer, and its last remark on the program where it has read that.
+/// The kernel's answer, and the last line of the verifier's log, if it wrote one.
 pub(super) fn load(program: &[Instruction], hook: u32) -> Result<OwnedFd, (io::Error, String)> {
     let mut remarks = vec![0u8; REMARKS_BYTES];
     let mut attribute = LoadProgram {
@@ -106,7 +106,7 @@ pub(super) fn load(program: &[Instruction], hook: u32) -> Result<OwnedFd, (io::E
         attach_to: hook,
         ..LoadProgram::default()
     };
-    // To remark on what is right takes time, and more room.
+    // The verifier's log takes time and memory, so it is requested only after a failure.
     let error = match bpf(LOAD_PROGRAM, &attribute) {
         Ok(loaded) => return Ok(loaded),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Err((error, String::new())),
@@ -121,7 +121,7 @@ pub(super) fn load(program: &[Instruction], hook: u32) -> Result<OwnedFd, (io::E
     }
 }
 
-/// The last line but those that count what was read.
+/// The last line of the log, without the statistics.
 fn last_remark(remarks: &[u8]) -> String {
     let length = remarks.iter().position(|&byte| byte == 0).unwrap_or(remarks.len());
     let text = String::from_utf8_lossy(&remarks[..length]);
@@ -129,7 +129,7 @@ fn last_remark(remarks: &[u8]) -> String {
     text.lines().map(str::trim).rfind(is_remark).unwrap_or_default().to_owned()
 }
 
-/// Links `program` to the tasks, for as long as the link is held; it runs when the link is read.
+/// Links `program` to the iterator of tasks while the link is held; the program runs when an iterator of the link is read.
 ///
 /// # Errors
 /// The kernel's answer.
@@ -138,7 +138,7 @@ pub(super) fn link(program: &OwnedFd) -> io::Result<OwnedFd> {
     bpf(CREATE_LINK, &CreateLink { program, target: 0, attach_kind: ATTACH_ITERATOR, flags: 0 })
 }
 
-/// What the linked program writes of all tasks, from the first one on.
+/// Opens a file of what the linked program writes about all tasks, starting with the first.
 ///
 /// # Errors
 /// The kernel's answer.
@@ -152,7 +152,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn the_last_remark_is_the_one_that_says_why() {
+    fn the_last_remark_names_the_reason() {
         for (remarks, last) in [
             (&b"0: R1=ctx()\nR1 invalid mem access\nprocessed 4 insns\n\0\0"[..], "R1 invalid mem access"),
             (b"cut in the mid", "cut in the mid"),

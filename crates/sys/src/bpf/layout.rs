@@ -1,20 +1,20 @@
-//! Where the program finds what it reads, which is different in each kernel.
+//! The offsets of what the program reads, which differ in each kernel.
 
 use super::btf::{Mistake, Types};
 use super::task::COMMAND_BYTES;
 
-/// The function whose place the program takes: the kernel calls it for each task.
+/// The function that the program attaches to: the kernel calls it for each task.
 const HOOK: &str = "bpf_iter_task";
-/// What a call of it is about.
+/// The context of such a call.
 const META: &str = "bpf_iter_meta";
 const TASK: &str = "task_struct";
 
 /// The number of the kernel's hook, and offsets in its structures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// The hook, as the kernel's types number it.
+    /// The hook's number in the kernel's types.
     pub hook: u32,
-    /// Of `seq_file` in what each call is about.
+    /// Of `seq_file` in the context of a call.
     pub(super) output: i16,
     pub(super) flags: i16,
     pub(super) tid: i16,
@@ -28,10 +28,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What `types` say.
+    /// The layout according to `types`.
     ///
     /// # Errors
-    /// What is missing in them or not of the size that the program reads.
+    /// What is missing in them, or does not have the size that the program reads.
     pub fn of(types: &Types) -> Result<Self, Mistake> {
         let place = |structure: u32, path: &[&'static str], size| {
             let place = types.member(structure, path)?;
@@ -61,8 +61,7 @@ mod tests {
     use crate::bpf::btf::{FUNCTION, POINTER, STRUCT};
     use crate::bpf::written_types::Writer;
 
-    /// Types of a kernel whose counts of slices are `slices` bytes large, and where a name lies `name_bits` from the
-    /// beginning of its task.
+    /// The types of a kernel whose `pcount` has `slices` bytes, and whose `comm` lies `name_bits` from the beginning of a task.
     fn kernel(slices: u32, name_bits: u32) -> Vec<u8> {
         let mut writer = Writer::new();
         let (four, eight, count, pointer) =
@@ -83,7 +82,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn everything_is_found_where_this_kernel_has_it() {
+    fn all_offsets_come_from_the_kernels_types() {
         let layout = Layout::of(&Types::parse(&kernel(8, 1600)).unwrap()).unwrap();
         let expected = Layout {
             hook: 12,
@@ -103,7 +102,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn what_the_program_could_not_read_is_refused() {
+    fn fields_that_the_program_cannot_read_are_refused() {
         let of = |slices, name_bits| Layout::of(&Types::parse(&kernel(slices, name_bits)).unwrap());
         assert_eq!(of(4, 1600), Err(Mistake::Unlike("pcount")), "a kernel of 32 bits");
         assert_eq!(of(8, 8 * 40_000), Err(Mistake::Unlike("comm")), "farther than an instruction reaches");

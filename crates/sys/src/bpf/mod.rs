@@ -1,7 +1,7 @@
-//! All threads at once, by a program of ours that the kernel runs for each of them: BPF's iterator of tasks
+//! All threads at once, by a BPF program that the kernel runs for each task: the task iterator
 //! (Documentation/bpf/bpf_iterators.rst, Linux 5.8).
 //!
-//! Without libbpf: the program is made for the kernel that runs, whose own types say where it keeps what is read.
+//! It needs no libbpf: the program is assembled for the running kernel, whose BTF gives the offsets of what is read.
 
 pub mod btf;
 mod call;
@@ -25,36 +25,36 @@ use crate::Root;
 use brisk_base::insertion_sort::insertion_sort;
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
-/// Debian's are 5 MiB; what is larger is not read.
+/// Debian's are 5 MiB; more than this is not read.
 const TYPES_LIMIT_BYTES: u64 = 64 << 20;
 const NAMESPACE: &str = "/proc/self/ns/pid";
-/// What the first one is called (`PROC_PID_INIT_INO` of linux/proc_ns.h): only there are the kernel's numbers ours.
+/// The name of the initial PID namespace (`PROC_PID_INIT_INO` of linux/proc_ns.h): only there do the kernel's IDs match /proc.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
-/// The kernel gathers eight pages of records before it hands them out.
+/// The kernel collects eight pages of records before it returns them.
 const BUFFER_BYTES: usize = 512 * RECORD_BYTES;
 
-/// Why this device's threads cannot be seen so.
+/// Why the BPF iterator is not supported on this device.
 #[derive(Debug, Error)]
 pub enum Refusal {
-    /// A tree of files has no kernel behind it.
+    /// A recorded tree of files has no kernel.
     #[error("this is not the running system")]
     NoSystem,
-    /// The kernel would number threads otherwise than /proc does.
+    /// The kernel would number threads differently from /proc.
     #[error("this is a PID namespace of its own")]
     Namespace,
-    /// The kernel does not tell its types.
+    /// The kernel does not expose its types.
     #[error("{TYPES} cannot be read: {0}")]
     NoTypes(io::Error),
-    /// It tells them otherwise.
-    #[error("{TYPES} is of no use: {0}")]
+    /// The types are not as expected.
+    #[error("{TYPES} is unusable: {0}")]
     Types(#[from] Mistake),
-    /// It did not do what it was asked; with its remark on the program.
+    /// bpf(2) failed; with the verifier's last line.
     #[error("bpf(2) cannot {0}: {1}{2}")]
     Kernel(&'static str, io::Error, String),
 }
 
 impl Refusal {
-    /// What a person can do about it; empty where that is nothing.
+    /// Advice for the user; empty where there is none.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::NoSystem | Self::Types(_) => "",
@@ -68,17 +68,17 @@ impl Refusal {
     }
 }
 
-/// The program, linked to the kernel's tasks; it is gone when this is dropped.
+/// The program, linked to the kernel's tasks; the kernel unloads it when this is dropped.
 #[derive(Debug)]
 pub struct Tasks {
     link: OwnedFd,
 }
 
 impl Tasks {
-    /// Loads it; the threads of process `own` are left out, and those of the kernel.
+    /// Loads the program; it leaves out the threads of process `own` and kernel threads.
     ///
     /// # Errors
-    /// Why this device has no such thing.
+    /// Why this device does not support it.
     pub fn open(root: &Root, own: u32) -> Result<Self, Refusal> {
         if !root.is_system() {
             return Err(Refusal::NoSystem);
@@ -98,10 +98,10 @@ impl Tasks {
         Ok(Self { link })
     }
 
-    /// The threads that there are, by their numbers.
+    /// All current threads, ordered by their IDs.
     ///
     /// # Errors
-    /// When the kernel has no memory for it, or writes anything but records.
+    /// When the kernel has no memory for it, or the output is not whole records.
     pub fn sample(&self, expected: usize) -> io::Result<Vec<Task>> {
         let iterator = call::iterate(&self.link)?;
         let mut tasks = Vec::with_capacity(expected);
@@ -119,8 +119,8 @@ impl Tasks {
     }
 }
 
-/// They come by their numbers, but one that becomes its process's first by an exec changes its number meanwhile. As this
-/// is seldom, an entry out of place just goes back step by step.
+/// Tasks arrive ordered by ID, but a thread that becomes its process's leader by an exec changes its ID meanwhile. As this is
+/// rare, an entry out of place is moved back step by step.
 fn put_in_order(tasks: &mut Vec<Task>) {
     insertion_sort(tasks, |one, next| one.tid > next.tid);
     tasks.dedup_by_key(|task| task.tid);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_are_in_the_order_of_their_numbers_each_once() {
+    fn tasks_are_ordered_by_their_ids_each_once() {
         for (numbers, ordered) in [
             (&[][..], &[][..]),
             (&[7], &[7]),

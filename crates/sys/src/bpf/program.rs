@@ -1,7 +1,7 @@
-//! The program that the kernel runs for each task: one record of it, unless it is the kernel's or our own.
+//! The program that the kernel runs for each task: it writes one record, unless the task is the kernel's or brisk's own.
 //!
-//! It is written here by hand, in the instructions of Documentation/bpf/standardization/instruction-set.rst, because it
-//! is thirty of them, and depends on nothing but where the kernel keeps what it reads.
+//! It is assembled by hand, in the instructions of Documentation/bpf/standardization/instruction-set.rst: there are some thirty
+//! of them, and they depend on nothing but the kernel's offsets.
 
 use super::layout::Layout;
 use super::task::{BORN, COMMAND, NOTHING, PARENT, PID, RECORD_BYTES, RUN, SLICES, TID, WAIT};
@@ -11,7 +11,7 @@ use super::task::{BORN, COMMAND, NOTHING, PARENT, PID, RECORD_BYTES, RUN, SLICES
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instruction {
     code: u8,
-    /// Source register above, target register below.
+    /// Source register in the upper half, target register in the lower.
     registers: u8,
     offset: i16,
     value: i32,
@@ -19,16 +19,16 @@ pub(super) struct Instruction {
 
 const _: () = assert!(size_of::<Instruction>() == 8);
 
-/// Register 0 is what a call returns, and what the program does.
+/// Register 0 holds the result of a call, and the program's result.
 const RESULT: u8 = 0;
-/// 1 to 5 are a call's arguments, lost by it; 1 is the program's at first, and where values pass through.
+/// Registers 1 to 5 are a call's arguments, clobbered by it; 1 is the program's argument at first, later each copied value.
 const VALUE: u8 = 1;
 const SECOND: u8 = 2;
 const THIRD: u8 = 3;
-/// 6 and 7 outlive a call.
+/// Registers 6 and 7 are preserved across a call.
 const CONTEXT: u8 = 6;
 const OUR_TASK: u8 = 7;
-/// The end of the stack.
+/// The frame pointer, at the end of the stack.
 const FRAME: u8 = 10;
 
 const LOAD_32: u8 = 0x61;
@@ -48,11 +48,11 @@ const EXIT: u8 = 0x95;
 const IS_KERNELS: i32 = 0x0020_0000;
 /// The helper `bpf_seq_write`.
 const SEQ_WRITE: i32 = 127;
-/// Arguments of the hook: what this call is about, and the task.
+/// Offsets of the hook's arguments: the call's context, and the task.
 const META: i16 = 0;
 const TASK: i16 = 8;
 
-/// The record lies at the end of the stack, which is below [`FRAME`].
+/// The record lies at the end of the stack, just below [`FRAME`].
 const RECORD: i16 = -(RECORD_BYTES as i16);
 
 fn instruction(code: u8, target: u8, source: u8, offset: i16, value: i32) -> Instruction {
@@ -67,7 +67,7 @@ pub(super) fn assemble(layout: &Layout, own: u32) -> Vec<Instruction> {
     let mut program = vec![
         instruction(COPY, CONTEXT, VALUE, 0, 0),
         load(LOAD_64, OUR_TASK, CONTEXT, TASK),
-        // After the last one the hook is called once more, without any.
+        // After the last task the hook is called once more, with none.
         leave(JUMP_IF_NUMBER, OUR_TASK, 0),
         load(LOAD_32, VALUE, OUR_TASK, layout.flags),
         leave(JUMP_IF_BITS, VALUE, IS_KERNELS),
@@ -79,7 +79,7 @@ pub(super) fn assemble(layout: &Layout, own: u32) -> Vec<Instruction> {
         load(LOAD_64, VALUE, OUR_TASK, layout.parent),
         load(LOAD_32, VALUE, VALUE, layout.pid),
         keep(STORE_32, PARENT),
-        // The kernel hands out no stack that was not written.
+        // The kernel refuses to pass on stack bytes that were not written.
         instruction(STORE_NUMBER_32, FRAME, 0, RECORD + NOTHING, 0),
     ];
     for (from, to) in [
@@ -102,7 +102,7 @@ pub(super) fn assemble(layout: &Layout, own: u32) -> Vec<Instruction> {
     ]);
     let end = program.len();
     program.extend([instruction(SET_NUMBER, RESULT, 0, 0, 0), instruction(EXIT, 0, 0, 0, 0)]);
-    // Who leaves jumps to the end, counted from the instruction behind the jump.
+    // A task that is left out jumps to the end, counted from the instruction after the jump.
     for (index, jump) in program.iter_mut().enumerate() {
         if [JUMP_IF_NUMBER, JUMP_IF_BITS].contains(&jump.code) {
             jump.offset = (end - index - 1) as i16;
@@ -133,7 +133,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn left_out_processes_jump_to_the_end() {
+    fn tasks_that_are_left_out_jump_to_the_end() {
         let program = assemble(&layout(), 4321);
         let end = program.iter().position(|one| (one.code, one.registers) == (SET_NUMBER, RESULT)).unwrap();
         let jumps: Vec<(i32, usize)> = program

@@ -1,14 +1,14 @@
-//! One record of the program's: a thread and what it has used.
+//! One record of the program's output: a thread and its scheduling statistics.
 
 use crate::BootTime;
 use crate::process::schedstat::Schedstat;
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 64;
-/// Bytes of a thread's name, with the zero behind it.
+/// Bytes of a thread's name, with its terminating zero.
 pub const COMMAND_BYTES: usize = 16;
 
-/// Where each value lies in a record.
+/// The offset of each value in a record.
 pub(super) const TID: i16 = 0;
 pub(super) const PID: i16 = 4;
 pub(super) const PARENT: i16 = 8;
@@ -19,32 +19,32 @@ pub(super) const WAIT: i16 = 32;
 pub(super) const SLICES: i16 = 40;
 pub(super) const COMMAND: i16 = 48;
 
-/// A thread, as the kernel has it.
+/// A thread, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// Its number.
+    /// Its thread ID.
     pub tid: u32,
     /// Its process.
     pub pid: u32,
     /// Its process's parent.
     pub parent: u32,
-    /// When it was made.
+    /// When it was created.
     pub born: BootTime,
-    /// What it has run and waited since.
+    /// How long it has run and waited since.
     pub used: Schedstat,
-    /// Its name (`comm`), with zeros behind it.
+    /// Its name (`comm`), padded with zeros.
     pub name: [u8; COMMAND_BYTES],
 }
 
 impl Task {
-    /// That name as text.
+    /// The name as text.
     pub fn command(&self) -> String {
         let length = self.name.iter().position(|&byte| byte == 0).unwrap_or(COMMAND_BYTES);
         String::from_utf8_lossy(&self.name[..length]).into_owned()
     }
 }
 
-/// The tasks in `bytes`, which are whole records; `None` where they are not.
+/// The tasks in `bytes`; `None` where these are not whole records.
 pub fn parse(bytes: &[u8]) -> Option<impl Iterator<Item = Task>> {
     let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
     rest.is_empty().then(|| records.iter().map(task))
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
 
     impl Task {
-        /// A task of `(process, parent)` that was born at `born_ms` and has `(run, waited, been put on a CPU)` since, times
-        /// in milliseconds.
+        /// A task of `(process, parent)` created at `born_ms`, with `(run time, run-queue delay, time slices)` since, times in
+        /// milliseconds.
         pub(crate) fn of(
             tid: u32,
             (pid, parent): (u32, u32),
@@ -106,7 +106,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn records_are_tasks() {
+    fn records_are_parsed_as_tasks() {
         let bytes = [record(51, b"ab c\0rest-of-it\0"), record(u32::MAX, b"0123456789abcde\xff")].concat();
         let tasks: Vec<Task> = parse(&bytes).unwrap().collect();
         assert_eq!(tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), [51, u32::MAX]);
@@ -117,7 +117,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn a_piece_of_a_record_is_none() {
+    fn a_truncated_record_is_refused() {
         let bytes = record(51, b"name\0\0\0\0\0\0\0\0\0\0\0\0");
         assert_eq!(bytes.len(), RECORD_BYTES);
         for length in 1..RECORD_BYTES {

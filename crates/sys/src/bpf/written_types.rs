@@ -1,4 +1,4 @@
-//! Types of a kernel that does not exist, for tests.
+//! BTF of a kernel that does not exist, for tests.
 
 use super::btf::{ARRAY, HEADER_BYTES, INTEGER};
 
@@ -48,7 +48,7 @@ impl Writer {
         number
     }
 
-    /// Members are named, of a type, and so many bits from the beginning.
+    /// Each member has a name, a type, and an offset in bits.
     pub(super) fn structure(&mut self, name: &str, kind: u32, members: &[(&str, u32, u32)]) -> u32 {
         let number = self.entry(name, kind, members.len() as u32, 0);
         for &(name, type_number, bits) in members {

@@ -1,4 +1,4 @@
-//! A group of brisk's own: made, filled, emptied and removed.
+//! A control group that brisk makes: created, filled, emptied and removed.
 
 use std::fs;
 use std::io;
@@ -11,20 +11,20 @@ use rustix::io::Errno;
 use super::hierarchy::Hierarchy;
 use crate::{DeviceError, Operation, Root};
 
-/// The name of a group that takes single threads.
+/// The name of a group that holds single threads.
 pub const THREADS: &str = "brisk-threads";
-/// The name of one that takes whole processes.
+/// The name of a group that holds whole processes.
 pub const PROCESSES: &str = "brisk-processes";
-/// What [`state`] says where there is no group.
+/// What [`state`] returns where there is no group.
 pub const ABSENT: &str = "absent";
-/// What it says where there is one.
+/// What it returns where there is one.
 pub const MADE: &str = "made";
 
-/// Who is being born while a group is emptied is found by looking again.
+/// Threads that are created while a group is emptied are found in the next round.
 const EMPTYING_ROUNDS: u32 = 20;
 const EMPTYING_PAUSE: Duration = Duration::from_millis(2);
 
-/// What a group of version 2 or version 1 may weigh at most.
+/// The highest weight of a group of version 2 and of version 1.
 const GREATEST_WEIGHTS: [(&str, &str); 2] = [("cpu.weight", "10000"), ("cpu.shares", "262144")];
 
 /// True for the folder of a group that brisk makes.
@@ -38,22 +38,22 @@ pub fn has_others(root: &Root, folder: &Path) -> bool {
     root.list(folder).unwrap_or_default().iter().any(is_other)
 }
 
-/// Whether the group in `folder` is there.
+/// Whether the group in `folder` exists.
 pub fn state(root: &Root, folder: &Path) -> &'static str {
     if root.exists(folder) { MADE } else { ABSENT }
 }
 
-/// What [`remove`] must know to leave its parent as it is now: the controllers that it hands down.
+/// What [`remove`] needs to restore the parent's current state: the controllers that it delegates to its children.
 pub fn original(root: &Root, folder: &Path) -> String {
     let handed_down = root.read(control_of(folder)).unwrap_or_default();
     format!("{ABSENT} {handed_down}").trim_end().to_owned()
 }
 
-/// Makes the group in `folder`, if it is not there, and sets `settings` in it: `cpu.weight=10`, several with tabs between.
+/// Creates the group in `folder`, if there is none, and writes its `settings`: `cpu.weight=10`, several separated by tabs.
 ///
 /// # Errors
-/// With the kernel's answer: EOPNOTSUPP where version 2 allows no threaded group there, EBUSY where the parent may not
-/// hand controllers down.
+/// With the kernel's answer: EOPNOTSUPP where version 2 allows no threaded group there, EBUSY where the parent may not enable
+/// controllers for its children.
 pub fn make(root: &Root, folder: &Path, settings: &str) -> Result<(), DeviceError> {
     let settings = || settings.split('\t').filter_map(|setting| setting.split_once('='));
     let control = control_of(folder);
@@ -84,7 +84,7 @@ pub fn make(root: &Root, folder: &Path, settings: &str) -> Result<(), DeviceErro
 fn set(root: &Root, folder: &Path, file: &str, value: &str) -> Result<(), DeviceError> {
     let named = |file: &str| folder.join(file);
     match file {
-        // Android mounts it so that files have no prefix. Version 1 accepts no thread before it has memory nodes as well.
+        // Android mounts cpuset without a prefix of its files. Version 1 accepts no thread before memory nodes are set as well.
         "cpuset.cpus" if !root.exists(named("cgroup.type")) => {
             let prefix = if root.exists(named(file)) { "cpuset." } else { "" };
             let memory = format!("{prefix}mems");
@@ -92,12 +92,12 @@ fn set(root: &Root, folder: &Path, file: &str, value: &str) -> Result<(), Device
             root.write(named(&memory), &inherited)?;
             root.write(named(&format!("{prefix}cpus")), value)
         }
-        // Linux 5.15; the least weight comes near.
+        // `cpu.idle` exists since Linux 5.15; the lowest weight is the closest substitute.
         "cpu.idle" if !root.exists(named(file)) && root.exists(named("cpu.weight")) => {
             root.write(named("cpu.weight"), "1")
         }
         "cpu.idle" if !root.exists(named(file)) => root.write(named("cpu.shares"), "2"),
-        // An idle group (SCHED_IDLE) takes no weight: EINVAL.
+        // An idle group (SCHED_IDLE) refuses a weight: EINVAL.
         "cpu.weight" | "cpu.shares" if root.read(named("cpu.idle")).is_ok_and(|idle| idle != "0") => {
             root.write(named("cpu.idle"), "0")?;
             root.write(named(file), value)
@@ -106,12 +106,12 @@ fn set(root: &Root, folder: &Path, file: &str, value: &str) -> Result<(), Device
     }
 }
 
-/// Moves thread `tid`, or with a group of whole processes its process, from group `from` into `to`, both of the hierarchy
+/// Moves thread `tid`, or its whole process if the group holds processes, from group `from` into `to`, both of the hierarchy
 /// that is mounted at `mount`.
 ///
 /// # Errors
-/// ENOENT when the group is gone, ESRCH when the thread is, or when it was moved since it was decided where it
-/// goes: from elsewhere it would escape what holds it there.
+/// ENOENT when the group was removed, ESRCH when the thread has exited, or when another process has moved it since the
+/// decision: from another group it would escape the limits there.
 pub fn enter(
     root: &Root,
     mount: &Path,
@@ -120,7 +120,7 @@ pub fn enter(
     tid: u32,
 ) -> Result<(), DeviceError> {
     let folder = |group: &str| mount.join(group.trim_start_matches('/'));
-    // In version 1 a group of single threads lies beside all others; elsewhere it is made below the threads' own group.
+    // In version 1 a group of single threads is a sibling of all others; elsewhere it is made below the threads' own group.
     let takes_its_own = hierarchy != Hierarchy::Cpu && Path::new(to).ends_with(THREADS);
     if takes_its_own && from != to && Path::new(to).parent() != Some(Path::new(from)) {
         return Err(DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Write, Errno::SRCH));
@@ -134,13 +134,13 @@ pub fn enter(
     root.write(folder(to).join(file), &tid.to_string())
 }
 
-/// Removes the group in `folder`; who is in it still goes to its parent, which hands down what `original` says.
+/// Removes the group in `folder`; members move to the parent, whose delegated controllers are restored to `original`.
 ///
 /// # Errors
 /// EBUSY when it does not become empty.
 pub fn remove(root: &Root, folder: &Path, original: &str) -> Result<(), DeviceError> {
     let control = control_of(folder);
-    // Groups that have come since may use what was handed down.
+    // Groups that were made since may use the delegated controllers.
     let is_alone = folder.parent().is_some_and(|parent| !has_others(root, parent));
     let handed_down = root.read(&control).ok().filter(|_| is_alone).unwrap_or_default();
     let path = root.path(folder);
@@ -167,7 +167,7 @@ pub fn remove(root: &Root, folder: &Path, original: &str) -> Result<(), DeviceEr
     outcome.map_err(|error| DeviceError::io(&path, Operation::Write, error))
 }
 
-/// Moves all its threads to its parent. A thread that cannot be moved has ended.
+/// Moves all its threads to its parent. A thread that cannot be moved has exited.
 fn empty(root: &Root, folder: &Path) {
     let file = match (root.exists(folder.join("tasks")), folder.ends_with(THREADS)) {
         (true, _) => "tasks",
@@ -179,7 +179,7 @@ fn empty(root: &Root, folder: &Path) {
     }
 }
 
-/// A thread that ends is in its group, and cannot be moved, until it has run once more, which the group's weight must not delay.
+/// An exiting thread stays in its group and cannot be moved until it has run once more: a low weight must not delay that.
 fn hasten(root: &Root, folder: &Path) {
     for (file, greatest) in GREATEST_WEIGHTS {
         if root.exists(folder.join(file)) {
@@ -200,10 +200,10 @@ fn has_word(text: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The kernel refuses a weight (EINVAL) while `cpu.idle` is 1, and sets it to the ordinary one when that ends.
+    /// The kernel refuses a weight (EINVAL) while `cpu.idle` is 1, and resets the weight to the default when that ends.
     // Verifies PLACE-4.
     #[test]
-    fn a_group_weighs_again_after_it_was_idle() {
+    fn an_idle_group_gets_its_weight_again() {
         let device = tempfile::tempdir().unwrap();
         let root = Root::at(device.path());
         for (hierarchy, weight) in [("v2", "cpu.weight"), ("v1", "cpu.shares")] {
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// A regular file in the folder stands for a thread that ends: the group cannot be removed.
+    /// A regular file in the folder stands for an exiting thread: the group cannot be removed.
     // Verifies PLACE-4.
     #[test]
     fn a_group_that_does_not_empty_gets_the_greatest_weight() {
@@ -239,10 +239,10 @@ mod tests {
         }
     }
 
-    /// Between the look and the deed another process has put it into another group.
+    /// Between sampling and moving, another process has moved the thread into another group.
     // Verifies PLACE-5.
     #[test]
-    fn who_was_moved_meanwhile_is_not_taken() {
+    fn a_thread_that_was_moved_meanwhile_is_not_taken() {
         let device = tempfile::tempdir().unwrap();
         let root = Root::at(device.path());
         for group in ["app/brisk-threads", "app/part", "brisk-threads", "brisk-processes"] {

@@ -1,4 +1,4 @@
-//! Where the hierarchies are mounted, and in which group of each a thread is.
+//! Where the cgroup hierarchies are mounted, and which group of each a thread is in.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DeviceError, Root};
 
-/// A hierarchy that can share out CPUs.
+/// A hierarchy that can distribute CPU time or CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hierarchy {
@@ -25,13 +25,13 @@ pub enum Hierarchy {
 pub struct Mount {
     /// Which it is.
     pub hierarchy: Hierarchy,
-    /// Where, as named on the device.
+    /// Its mount point, as named on the device.
     pub folder: PathBuf,
-    /// The kernel counts CPU time by its groups as well (`cpuacct`).
+    /// The kernel also accounts CPU time by its groups (`cpuacct`).
     pub accounts: bool,
 }
 
-/// The hierarchies that are mounted, each where it was mounted first.
+/// The mounted hierarchies, each at its first mount point.
 pub fn mounts(root: &Root) -> Vec<Mount> {
     parse_mounts(&root.read("/proc/mounts").unwrap_or_default())
 }
@@ -68,14 +68,14 @@ pub fn parse_mounts(text: &str) -> Vec<Mount> {
 /// The processes in the group in `folder`, ascending.
 ///
 /// # Errors
-/// [`DeviceError`] when it is gone, is one of single threads (version 2), or its file is not as documented.
+/// [`DeviceError`] when it was removed, is threaded (version 2), or its file is not as documented.
 pub fn members(root: &Root, folder: &Path) -> Result<Vec<u32>, DeviceError> {
     let file = folder.join("cgroup.procs");
     let text = root.read(&file)?;
     parse_members(&text).ok_or_else(|| DeviceError::malformed(&root.path(&file), "one process id a line", &text))
 }
 
-/// The groups that the one in `folder` has of its own.
+/// The child groups of the one in `folder`.
 pub fn children(root: &Root, folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(root.path(folder)).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -83,13 +83,13 @@ pub fn children(root: &Root, folder: &Path) -> impl Iterator<Item = PathBuf> {
     folders.map(move |entry| folder.join(entry.file_name()))
 }
 
-/// Parses `cgroup.procs`: one process id a line, in any order, some of them twice (v1).
+/// Parses `cgroup.procs`: one process ID per line, in any order, some of them twice (v1).
 pub fn parse_members(text: &str) -> Option<Vec<u32>> {
     let pids: Option<BTreeSet<u32>> = text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
     Some(pids?.into_iter().collect())
 }
 
-/// The group of a thread in `hierarchy`, from /proc/TID/cgroup; none where it is outside of what can be seen.
+/// The group of a thread in `hierarchy`, from /proc/TID/cgroup; none where it is outside the visible hierarchy.
 pub fn group_in(text: &str, hierarchy: Hierarchy) -> Option<&str> {
     let group = text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -104,12 +104,12 @@ pub fn group_in(text: &str, hierarchy: Hierarchy) -> Option<&str> {
     is_plain(group).then_some(group)
 }
 
-/// True when `file`, a list of controllers, has `controller`.
+/// True when `file`, a list of controllers, contains `controller`.
 pub(super) fn lists(root: &Root, file: &Path, controller: &str) -> bool {
     root.read(file).is_ok_and(|text| text.split_ascii_whitespace().any(|listed| listed == controller))
 }
 
-/// True for a group's path that leads nowhere else: not that of another namespace (`/../x`), nor of one that is gone.
+/// True for the path of a visible group: not one of another namespace (`/../x`), and not a deleted one.
 pub fn is_plain(group: &str) -> bool {
     group.starts_with('/')
         && !group.ends_with(" (deleted)")
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hierarchies_are_found_wherever_they_are_mounted() {
+    fn hierarchies_are_found_at_any_mount_point() {
         let android = "none /dev/cpuctl cgroup rw,nosuid,nodev,noexec,relatime,cpu 0 0\n\
                        none /dev/cpuset cgroup rw,nosuid,nodev,noexec,relatime,cpuset,noprefix 0 0\n\
                        none /sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0\n";
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn members_parse_one_a_line() {
+    fn members_parse_one_per_line() {
         assert_eq!(parse_members(""), Some(vec![]));
         assert_eq!(parse_members("2\n1\n2\n"), Some(vec![1, 2]));
         assert_eq!(parse_members("-1\n"), None);

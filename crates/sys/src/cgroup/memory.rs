@@ -1,5 +1,5 @@
-//! The memory of control groups of version 2 (cgroup-v2.rst, "Memory"): who holds it and who waits for it, a limit from which
-//! on a group has to make room for itself, and taking some away at once (`memory.reclaim`, Linux 5.19).
+//! The memory of control groups of version 2 (cgroup-v2.rst, "Memory"): their usage and stall time, a limit above which a group
+//! must reclaim its own memory, and immediate reclaim (`memory.reclaim`, Linux 5.19).
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,18 @@ use super::hierarchy::{Hierarchy, children, group_in, members};
 use crate::memory::{process_memory, psi};
 use crate::{DeviceError, Root};
 
-/// The file with that limit, within a group's folder.
+/// The file of that limit, within a group's folder.
 pub const HIGH: &str = "memory.high";
 
-/// A group that has none of its own, at one moment.
+/// One sample of a group without child groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupSample {
     pub folder: PathBuf,
-    /// What its members hold in memory, pages of files included.
+    /// Resident memory of its members, page cache included.
     pub resident_kib: u64,
-    /// What of theirs lies on swap.
+    /// Their memory on swap.
     pub swap_kib: u64,
-    /// How long its members have waited for memory in all.
+    /// Total time that its members have stalled on memory.
     pub stalled_us: u64,
     /// Its [`HIGH`] is not set.
     pub is_free: bool,
@@ -28,7 +28,7 @@ pub struct GroupSample {
     pub lowest_adj: i16,
 }
 
-/// All groups at or below `folder` that have members and no groups of their own.
+/// All groups at or below `folder` that have members and no child groups.
 pub fn samples(root: &Root, folder: &Path) -> Vec<GroupSample> {
     let mut below = children(root, folder).peekable();
     if below.peek().is_none() {
@@ -42,7 +42,7 @@ fn sample(root: &Root, folder: &Path) -> Option<GroupSample> {
     let adj = |pid: &u32| process_memory::oom_score_adj(root, *pid).ok();
     Some(GroupSample {
         resident_kib: kib("memory.current")?,
-        // Not there where swap is not counted.
+        // The file is absent where swap is not accounted.
         swap_kib: kib("memory.swap.current").unwrap_or(0),
         stalled_us: psi::totals_us(root.read(folder.join("memory.pressure")).ok()?.as_bytes())?.0,
         is_free: root.read(folder.join(HIGH)).ok()? == "max",
@@ -51,8 +51,8 @@ fn sample(root: &Root, folder: &Path) -> Option<GroupSample> {
     })
 }
 
-/// The group of process `pid` below `mount` whose memory can be taken at once: one that has no groups below itself, and is
-/// not the root.
+/// The group of process `pid` below `mount` whose memory can be reclaimed at once: one without child groups that is not the
+/// root.
 pub fn reclaimable(root: &Root, mount: &Path, pid: u32) -> Option<PathBuf> {
     let text = root.read(format!("/proc/{pid}/cgroup")).ok()?;
     let group = group_in(&text, Hierarchy::Unified)?.trim_start_matches('/');
@@ -62,10 +62,10 @@ pub fn reclaimable(root: &Root, mount: &Path, pid: u32) -> Option<PathBuf> {
     is_own.then_some(folder)
 }
 
-/// Takes `kib` from the group in `folder`, what was used longest ago first, pages of files included.
+/// Reclaims `kib` from the group in `folder`, least recently used first, page cache included.
 ///
 /// # Errors
-/// EAGAIN when so much cannot be taken any more.
+/// EAGAIN when less than that could be reclaimed.
 pub fn reclaim(root: &Root, folder: &Path, kib: u64) -> Result<(), DeviceError> {
     root.write(folder.join("memory.reclaim"), &format!("{kib}K"))
 }
@@ -116,7 +116,7 @@ mod tests {
 
     // Verifies MEMORY-5.
     #[test]
-    fn only_a_group_of_an_applications_own_is_taken_from() {
+    fn only_an_applications_own_group_is_reclaimed() {
         let (folder, root) = root_of(&[
             ("/proc/mounts", "cgroup2 /cg cgroup2 rw 0 0\n"),
             ("/proc/7/cgroup", "0::/apps/gallery\n"),

@@ -1,5 +1,5 @@
-//! Control groups of both versions (cgroups(7); Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/): where they are,
-//! in which a thread is, and groups that are made for a while.
+//! Control groups of both versions (cgroups(7); Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/): where they are
+//! mounted, which one a thread is in, and groups that are made temporarily.
 
 pub mod group;
 pub mod hierarchy;

@@ -1,5 +1,5 @@
-//! Which control group of version 2 is in the foreground, and how long a task in it has waited for storage (`io.pressure`, Linux
-//! 4.20, CONFIG_PSI).
+//! The foreground's control group of version 2, and how long its tasks have stalled on storage (`io.pressure`, Linux 4.20,
+//! CONFIG_PSI).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use super::hierarchy::{Hierarchy, group_in, unified};
 use crate::Root;
 use crate::memory::psi;
 
-/// The folder of the one group that has all of `pids` that are there; `None` where they are in several, or in the root,
+/// The folder of the one group that holds all of `pids` that exist; `None` where they are in several groups, or in the root,
 /// which holds all processes.
 pub fn group_of_all(root: &Root, pids: &BTreeSet<u32>) -> Option<PathBuf> {
     let mut groups = BTreeSet::new();
     for pid in pids {
-        // Who has ended is in none.
+        // A process that has exited is in no group.
         let Ok(text) = root.read(format!("/proc/{pid}/cgroup")) else { continue };
         groups.insert(group_in(&text, Hierarchy::Unified)?.trim_start_matches('/').to_owned());
     }
@@ -22,7 +22,7 @@ pub fn group_of_all(root: &Root, pids: &BTreeSet<u32>) -> Option<PathBuf> {
     Some(unified(root)?.join(only))
 }
 
-/// How long some task in the group in `folder` has waited for storage.
+/// Total time that at least one task in the group in `folder` has stalled on storage.
 pub fn waited_for_storage(root: &Root, folder: &Path) -> Option<Duration> {
     let (some_us, _) = psi::totals_us(root.read(folder.join("io.pressure")).ok()?.as_bytes())?;
     Some(Duration::from_micros(some_us))
@@ -35,7 +35,7 @@ mod tests {
 
     // Verifies PLACE-2.
     #[test]
-    fn the_foreground_waits_where_it_has_a_group_of_its_own() {
+    fn storage_stalls_are_read_from_the_foregrounds_own_group() {
         let (_folder, root) = root_of(&[
             ("/proc/mounts", "cgroup2 /cg cgroup2 rw 0 0\n"),
             ("/proc/7/cgroup", "2:cpu:/x\n0::/apps/one\n"),

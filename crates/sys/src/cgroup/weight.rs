@@ -1,6 +1,6 @@
-//! What a control group of version 2 weighs against its neighbours (cgroup-v2.rst, "CPU"): `cpu.weight` and `cpu.idle` as one
-//! value, since the kernel forgets the first when it takes the second. A group that is a unit of systemd gets its weight from
-//! its manager ([`super::unit`]).
+//! The weight of a control group of version 2 among its siblings (cgroup-v2.rst, "CPU"): `cpu.weight` and `cpu.idle` as one
+//! value, since the kernel discards the first when the second is set. A group that is a systemd unit gets its weight from its
+//! manager ([`super::unit`]).
 
 use std::path::{Path, PathBuf};
 
@@ -15,25 +15,24 @@ pub use super::unit::IDLE;
 
 const FILE: &str = "cpu.weight";
 const IDLE_FILE: &str = "cpu.idle";
-/// Of a sub-tree with more groups than these none is looked at.
+/// A sub-tree with more groups than this is not read at all.
 const MOST_GROUPS: usize = 512;
 
-/// A group of a sub-tree at one moment.
+/// One sample of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeighedGroup {
     pub folder: PathBuf,
-    /// What it weighs; none where brisk must not change it: its neighbours are outside of the sub-tree, a manager
-    /// controls it, or it is idle already.
+    /// Its weight; none where brisk must not change it: its siblings are outside the sub-tree, a manager controls it, or it is
+    /// idle already.
     pub weight: Option<u32>,
-    /// Its processes, those of groups below it left out unless they share its threads out.
+    /// Its processes, without those of its children, unless those are threaded.
     pub pids: Vec<u32>,
 }
 
-/// What the group in `folder` weighs: 1 to 10000, or [`IDLE`]. Of a unit that has ended, what it would weigh by what was set at
-/// runtime.
+/// The weight of the group in `folder`: 1 to 10000, or [`IDLE`]. For a unit that has ended, the weight that was set at runtime.
 ///
 /// # Errors
-/// [`DeviceError::is_missing`] when the group is gone or its parent does not share CPUs out.
+/// [`DeviceError::is_missing`] when the group was removed or its parent does not enable the `cpu` controller.
 pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     match root.read(folder.join(IDLE_FILE)) {
         Ok(idle) if idle == "1" => Ok(IDLE.to_owned()),
@@ -44,11 +43,11 @@ pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     }
 }
 
-/// Has the group in `folder` weigh `value`. Before Linux 5.15 there are no idle groups, and the least weight comes
-/// near.
+/// Sets the weight of the group in `folder` to `value`. Before Linux 5.15 there are no idle groups, and the lowest weight is
+/// the closest substitute.
 ///
 /// # Errors
-/// With the kernel's answer: ERANGE for a weight that is none; or the manager's.
+/// With the kernel's answer (ERANGE for an invalid weight) or the manager's.
 pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError> {
     if let Some(unit) = Unit::of(root, folder) {
         return unit.set_weight(root, value);
@@ -58,7 +57,7 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
         IDLE if root.exists(&idle) => root.write(&idle, "1"),
         IDLE => root.write(&weight, "1"),
         _ => {
-            // Such a group takes no weight: EINVAL.
+            // An idle group refuses a weight: EINVAL.
             if root.read(&idle).is_ok_and(|idle| idle != "0") {
                 root.write(&idle, "0")?;
             }
@@ -67,22 +66,22 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
     }
 }
 
-/// The group in `tree` and all below it that hold processes of their own, each followed by those below it.
+/// The group in `tree` and all below it that hold processes of their own, each followed by its descendants.
 pub fn groups(root: &Root, tree: &Path) -> Vec<WeighedGroup> {
-    // A systemd has put itself there, and looks after its neighbours.
+    // A systemd runs in that group and manages its siblings.
     let is_managed = |folder: &Path| root.exists(folder.join("init.scope"));
     let is_below = |folder: &&Path| folder.starts_with(tree);
     walk(root, tree, |folder| folder != tree && !folder.ancestors().skip(1).take_while(is_below).any(is_managed))
 }
 
-/// The groups of the hierarchy at `top`, each followed by those below it; units of systemd may be changed, where this process
-/// may call their manager.
+/// The groups of the hierarchy at `top`, each followed by its descendants; those of systemd units have a weight where this
+/// process may call their manager.
 pub fn units(root: &Root, top: &Path) -> Vec<WeighedGroup> {
     let mut units = Units::of(root, top);
     walk(root, top, |folder| units.may_change(folder))
 }
 
-/// The group in `top` and all below it, each followed by those below it, and what those weigh that may be changed.
+/// The group in `top` and all below it, each followed by its descendants, with the weights of those that may be changed.
 fn walk(root: &Root, top: &Path, mut may_change: impl FnMut(&Path) -> bool) -> Vec<WeighedGroup> {
     let mut found = Vec::new();
     let mut next = vec![top.to_owned()];
@@ -99,7 +98,7 @@ fn walk(root: &Root, top: &Path, mut may_change: impl FnMut(&Path) -> bool) -> V
     found
 }
 
-/// Its processes are those of a group above it.
+/// Its processes are those of an ancestor.
 fn is_threaded(root: &Root, folder: &Path) -> bool {
     root.read(folder.join("cgroup.type")).is_ok_and(|kind| kind == "threaded")
 }
@@ -184,7 +183,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn of_too_many_groups_none_is_looked_at() {
+    fn a_tree_with_too_many_groups_is_not_read() {
         let (_folder, root) = root_of(&[]);
         for group in 0..MOST_GROUPS {
             fs::create_dir_all(root.path(format!("/cg/{group}"))).unwrap();

@@ -1,5 +1,5 @@
-//! What each CPU can do, of 1024 for the device's fastest: `cpu_capacity` (Documentation/scheduler/sched-capacity.rst),
-//! or, on kernels and architectures without it, the highest frequency against the highest of all.
+//! The capacity of each CPU, 1024 for the device's fastest: `cpu_capacity` (Documentation/scheduler/sched-capacity.rst), or, on
+//! kernels and architectures without it, its highest frequency against the highest of all.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::cpu::hotplug;
 
 const FULL: u64 = 1024;
 
-/// The capacities of `cpus`; what neither file tells counts as the fastest.
+/// The capacities of `cpus`; a CPU with neither file counts as the fastest.
 pub fn of(root: &Root, cpus: &[u32]) -> BTreeMap<u32, u32> {
     let read = |cpu: u32, file: &str| root.read_number::<u64>(format!("{}/cpu{cpu}/{file}", hotplug::CPU_FOLDER)).ok();
     let capacities: Vec<_> = cpus.iter().map(|&cpu| read(cpu, "cpu_capacity")).collect();
-    // Two scales cannot be mixed: frequencies count only where no CPU has a capacity.
+    // Two scales cannot be mixed: frequencies are used only where no CPU has a capacity.
     let has_capacities = capacities.iter().any(Option::is_some);
     let frequencies: Vec<_> = cpus.iter().map(|&cpu| read(cpu, "cpufreq/cpuinfo_max_freq")).collect();
     let fastest = frequencies.iter().flatten().copied().max().unwrap_or(0).max(1);
@@ -24,7 +24,7 @@ pub fn of(root: &Root, cpus: &[u32]) -> BTreeMap<u32, u32> {
     cpus.iter().enumerate().map(|(index, &cpu)| (cpu, capacity(index))).collect()
 }
 
-/// True when the kernel itself tells what each of `cpus` can do, and so knows of it where it puts tasks.
+/// True when the kernel itself exposes the capacity of each of `cpus`, and so considers it when it places tasks.
 pub fn is_told(root: &Root, cpus: &[u32]) -> bool {
     cpus.iter().all(|cpu| root.read_number::<u64>(format!("{}/cpu{cpu}/cpu_capacity", hotplug::CPU_FOLDER)).is_ok())
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capacities_come_first_and_frequencies_in_their_place() {
+    fn capacities_take_precedence_over_frequencies() {
         let (capacity, frequency) = ("cpu_capacity", "cpufreq/cpuinfo_max_freq");
         for (files, expected) in [
             (vec![], [1024; 3]),

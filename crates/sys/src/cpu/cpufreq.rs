@@ -9,7 +9,7 @@ use crate::cpu::hotplug::{self, CPU_FOLDER};
 use crate::{DeviceError, Root};
 use brisk_base::insertion_sort::insertion_sort;
 
-/// One cpufreq policy: CPUs that change frequency together, and the governor that decides for them.
+/// One cpufreq policy: CPUs that change frequency together, and their governor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FrequencyPolicy {
     /// `policy0`, after its first CPU; also on kernels that only have `cpu0/cpufreq`.
@@ -18,40 +18,40 @@ pub struct FrequencyPolicy {
     pub folder: PathBuf,
     /// The online CPUs that it governs, ascending; never empty.
     pub cpus: Vec<u32>,
-    /// The governor in force (`scaling_governor`).
+    /// The current governor (`scaling_governor`).
     pub governor: String,
-    /// The governors that can be chosen now; one that is a module not yet loaded is missing here.
+    /// The governors that can be chosen now; one in a module that is not yet loaded is missing.
     pub available_governors: Vec<String>,
     /// The lowest frequency that the governor may choose (`scaling_min_freq`), in kHz.
     pub minimum_khz: Option<u32>,
     /// The highest (`scaling_max_freq`), in kHz.
     pub maximum_khz: Option<u32>,
-    /// The lowest that the hardware has (`cpuinfo_min_freq`), in kHz.
+    /// The lowest frequency of the hardware (`cpuinfo_min_freq`), in kHz.
     pub hardware_minimum_khz: Option<u32>,
-    /// The highest that the hardware has (`cpuinfo_max_freq`), in kHz.
+    /// The highest frequency of the hardware (`cpuinfo_max_freq`), in kHz.
     pub hardware_maximum_khz: Option<u32>,
     /// The driver (`scaling_driver`): `cpufreq-dt`, `intel_pstate`, ...
     pub driver: Option<String>,
 }
 
-/// All policies of a device, and what of them could not be read.
+/// All policies of a device, and the errors of those that could not be read.
 #[derive(Debug, Default)]
 pub struct Policies {
     /// The policies that govern at least one online CPU, by their first CPU.
     pub list: Vec<FrequencyPolicy>,
     /// Names of policies whose CPUs are all offline: the kernel answers EBUSY or an empty `affected_cpus` for them.
     pub offline: Vec<String>,
-    /// Policies that are there but could not be understood; they are not in `list`.
+    /// Policies that exist but could not be parsed; they are not in `list`.
     pub faults: Vec<DeviceError>,
 }
 
 impl Policies {
-    /// Reads every policy. A device without cpufreq has none; a broken policy is a fault and hides no other.
+    /// Reads every policy. A device without cpufreq has none; a policy that cannot be read is a fault and hides no other.
     pub fn read(root: &Root) -> Self {
         let mut policies = Self::default();
         for folder in policy_folders(root) {
             match read_policy(root, &folder) {
-                // Before 4.2 each CPU of a policy shows the same folder under its own name.
+                // Before 4.2 each CPU of a policy exposes the same policy under its own name.
                 Ok(policy) if policies.list.iter().any(|other| other.cpus == policy.cpus) => {}
                 Ok(policy) if policy.cpus.is_empty() => policies.offline.push(policy.name),
                 Ok(policy) => policies.list.push(policy),
@@ -71,7 +71,7 @@ pub fn governor_tunables(root: &Root, policy: &FrequencyPolicy) -> Option<PathBu
     governor_folder(root, &policy.folder, &policy.governor)
 }
 
-/// The same by the policy's folder and a governor's name.
+/// The same, by the policy's folder and a governor's name.
 pub(super) fn governor_folder(root: &Root, policy_folder: &Path, governor: &str) -> Option<PathBuf> {
     if !is_plain_word(governor) {
         return None;
@@ -81,7 +81,7 @@ pub(super) fn governor_folder(root: &Root, policy_folder: &Path, governor: &str)
         .find(|folder| root.is_folder(folder))
 }
 
-/// A governor's name becomes a path: one that is not a plain word is garbage.
+/// A governor's name becomes part of a path, so one that is not a plain word is refused.
 pub(super) fn is_plain_word(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
@@ -112,7 +112,7 @@ fn read_policy(root: &Root, folder: &Path) -> Result<FrequencyPolicy, DeviceErro
     let file = folder.join("affected_cpus");
     let text = root.read(&file)?;
     let mut cpus = hotplug::parse_words(&text)
-        .ok_or_else(|| DeviceError::malformed(&root.path(&file), "CPU numbers apart by blanks", &text))?;
+        .ok_or_else(|| DeviceError::malformed(&root.path(&file), "CPU numbers separated by blanks", &text))?;
     cpus.sort_unstable();
     let name = name_of(folder, &cpus);
     let word = |name: &str| root.read(folder.join(name)).ok().filter(|text| !text.is_empty());
@@ -155,7 +155,7 @@ fn name_of(folder: &Path, cpus: &[u32]) -> String {
     }
 }
 
-/// An inactive policy keeps its folder since 4.2, and its attributes answer EBUSY.
+/// Since 4.2 an inactive policy keeps its folder, and its attributes answer EBUSY.
 fn is_inactive(error: &DeviceError) -> bool {
     matches!(error, DeviceError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::ResourceBusy)
 }

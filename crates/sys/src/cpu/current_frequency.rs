@@ -1,11 +1,11 @@
-//! At what frequency each CPU runs now: `scaling_cur_freq` of each cpufreq policy, on kept descriptors.
+//! The current frequency of each CPU: `scaling_cur_freq` of each cpufreq policy, on descriptors that stay open.
 
 use crate::Root;
 use crate::cpu::cpufreq::{FrequencyPolicy, Policies};
 use crate::fields::number;
 use crate::kept_file::KeptFile;
 
-/// The policies that are known.
+/// The known policies.
 #[derive(Debug)]
 pub struct CurrentFrequencies {
     policies: Vec<Known>,
@@ -20,8 +20,8 @@ struct Known {
 }
 
 impl CurrentFrequencies {
-    /// The policies that there are now. Their driver may be loaded later, and their CPUs come and go: make it again from
-    /// time to time.
+    /// Finds the current policies. Repeat it from time to time: their driver may be loaded later, and CPUs go offline and come
+    /// back.
     pub fn find(root: &Root) -> Self {
         let known = |policy: FrequencyPolicy| {
             let file = KeptFile::open(root, policy.folder.join("scaling_cur_freq")).ok()?;
@@ -31,8 +31,8 @@ impl CurrentFrequencies {
         Self { policies: Policies::read(root).list.into_iter().filter_map(known).collect(), buffer: Vec::new() }
     }
 
-    /// Passes the number of each CPU, its present and its highest frequency in kHz to `each`. Policies that say nothing
-    /// (a driver of old kernels answers `<unknown>`) are passed over.
+    /// Passes the number of each CPU, its current and its highest frequency in kHz to `each`. Policies without a value (a
+    /// driver of old kernels answers `<unknown>`) are skipped.
     pub fn read(&mut self, each: &mut dyn FnMut(u32, u64, u64)) {
         for policy in &self.policies {
             let Ok(text) = policy.file.read(&mut self.buffer) else { continue };

@@ -1,4 +1,4 @@
-//! What a device tells of the energy it uses, and how good that is: a powercap zone (RAPL), power rails, the battery.
+//! The energy meters of a device and their quality: a powercap zone (RAPL), power rails, the battery.
 //!
 //! Sources: Documentation/power/powercap/powercap.rst, Documentation/hwmon/sysfs-interface.rst,
 //! Documentation/ABI/testing/sysfs-class-power, and `energy_value` of the on-device power monitor of Pixel phones.
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BootTime, DeviceError, Root};
 
-/// Where a figure comes from, best first; a report always says which.
+/// The source of a figure, best first; a report always names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EnergySource {
     /// Intel's and AMD's running average power limit: the processor's package, counted by the hardware.
     Rapl,
-    /// Another powercap zone: a model, such as the lab's virtual frequency.
+    /// Another powercap zone: a model, such as that of the lab's virtual frequency.
     Model,
     /// Rails that feed the CPUs, measured by a power monitor on the board.
     PowerRail,
@@ -35,16 +35,16 @@ impl EnergySource {
     }
 }
 
-/// One file that tells energy or power.
+/// One file that exposes energy or power.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Gauge {
-    /// Microjoules that only grow, and wrap to zero after `range_uj`.
+    /// Microjoules that only increase, and wrap to zero after `range_uj`.
     Counter { file: PathBuf, range_uj: Option<u64> },
-    /// Microwatts at this moment.
+    /// Current power in microwatts.
     Power { file: PathBuf },
-    /// A Pixel's power monitor: microjoules of each rail; the named rails are added.
+    /// A Pixel's power monitor: microjoules of each rail; the named rails are summed.
     Rails { file: PathBuf, rails: Vec<String> },
-    /// Microvolts and microamperes at this moment.
+    /// Current microvolts and microamperes.
     VoltageAndCurrent { voltage: PathBuf, current: PathBuf },
 }
 
@@ -52,15 +52,15 @@ enum Gauge {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meter {
     source: EnergySource,
-    /// Gauges whose figures are added.
+    /// Gauges whose figures are summed.
     gauges: Vec<Gauge>,
 }
 
-/// What a meter showed at one moment; two of them give an energy.
+/// One reading of a meter; two of them give an energy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     at: BootTime,
-    /// One figure a gauge: microjoules of a counter, microwatts of a power.
+    /// One figure per gauge: microjoules of a counter, microwatts of a power.
     figures: Vec<u64>,
 }
 
@@ -70,7 +70,7 @@ impl Meter {
         Self::all(root).into_iter().find(|meter| meter.read(root).is_ok())
     }
 
-    /// Every meter that this device shows, best first; some may need rights to be read.
+    /// Every meter that this device exposes, best first; some may need privileges to be read.
     pub fn all(root: &Root) -> Vec<Self> {
         let (rapl, models) = powercap(root);
         let rails = pixel_rails(root).or_else(|| hwmon_rails(root));
@@ -91,7 +91,7 @@ impl Meter {
         self.source
     }
 
-    /// The files that are read, as named on the device, the deciding one first.
+    /// The files that are read, as named on the device, the decisive one first.
     pub fn files(&self) -> Vec<&Path> {
         self.gauges
             .iter()
@@ -102,8 +102,8 @@ impl Meter {
             .collect()
     }
 
-    /// True when it counts energy by itself; a meter of momentary power must be read often, and what lies between two
-    /// readings is taken as a straight line.
+    /// True when the hardware accumulates energy; a meter of momentary power must be read often, and power between two readings
+    /// is interpolated linearly.
     pub fn accumulates(&self) -> bool {
         !self.gauges.iter().any(|gauge| matches!(gauge, Gauge::Power { .. } | Gauge::VoltageAndCurrent { .. }))
     }
@@ -117,8 +117,8 @@ impl Meter {
         Ok(Reading { at: BootTime::now(), figures })
     }
 
-    /// The energy used between two readings, in microjoules. A counter that wrapped once is understood; two wraps
-    /// look like one, so read at least every minute (RAPL wraps after 260 kJ or 65 kJ).
+    /// The energy used between two readings, in microjoules. A counter that wrapped once is handled; two wraps look like one,
+    /// so read at least every minute (RAPL wraps after 260 kJ or 65 kJ).
     pub fn energy_uj(&self, earlier: &Reading, later: &Reading) -> u64 {
         let elapsed_ns = later.at.since(earlier.at).as_nanos();
         let figures = earlier.figures.iter().zip(&later.figures);
@@ -166,8 +166,8 @@ impl Gauge {
 
 const POWERCAP: &str = "/sys/class/powercap";
 
-/// The top zones of /sys/class/powercap: packages of RAPL (its sub-zones are within them, `psys` is around them, and the
-/// MMIO interface shows the same package again), and zones of other control types.
+/// The top-level zones of /sys/class/powercap: packages of RAPL (their sub-zones are part of them, `psys` includes them, and
+/// the MMIO interface shows the same package again), and zones of other control types.
 fn powercap(root: &Root) -> (Vec<Gauge>, Vec<Gauge>) {
     let (mut rapl, mut models) = (Vec::new(), Vec::new());
     for zone in root.list(POWERCAP).unwrap_or_default() {
@@ -189,7 +189,7 @@ fn powercap(root: &Root) -> (Vec<Gauge>, Vec<Gauge>) {
     (rapl, models)
 }
 
-/// The words by which boards name the rails of their CPUs.
+/// Words in the names of rails that feed CPUs.
 const CPU_RAIL_WORDS: [&str; 6] = ["cpu", "vdd_arm", "vddarm", "a53", "a57", "a72"];
 
 fn feeds_cpus(rail: &str) -> bool {
@@ -212,8 +212,8 @@ fn pixel_rails(root: &Root) -> Option<Vec<Gauge>> {
     (!gauges.is_empty()).then_some(gauges)
 }
 
-/// The rails of `energy_value`: lines `CH3(T=16086645)[S2M_VDD_CPUCL2], 124265856`, the last number in microwatt-seconds;
-/// what is not such a line is left out.
+/// The rails of `energy_value`: lines `CH3(T=16086645)[S2M_VDD_CPUCL2], 124265856`, the last number in microwatt-seconds; other
+/// lines are skipped.
 pub fn parse_rails(text: &str) -> Vec<(&str, u64)> {
     text.lines().filter_map(parse_rail).collect()
 }
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn momentary_power_is_integrated_as_a_straight_line() {
+    fn momentary_power_is_interpolated_linearly() {
         let (_folder, root) = tree(&[
             ("class/hwmon/hwmon0/power1_label", "VDD_CPU_A57\n"),
             ("class/hwmon/hwmon0/power1_input", "2000000\n"),

@@ -1,8 +1,7 @@
-//! A cpufreq policy's governor together with its tunables, as one value: the kernel forgets the tunables when another
-//! governor takes over, so who restores a governor must restore them as well.
+//! A cpufreq policy's governor together with its tunables, as one value: the kernel discards the tunables when the governor is
+//! switched, so restoring a governor includes its tunables.
 //!
-//! The value is the governor's name, then `NAME=VALUE` for each tunable, apart by tabulators; the governor alone where it
-//! has none.
+//! The value is the governor's name, then `NAME=VALUE` for each tunable, separated by tabs; the name alone where it has none.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,8 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::cpu::cpufreq::{governor_folder, is_plain_word};
 use crate::{DeviceError, Root};
 
-/// A tunable may only be taken once another is (`conservative` keeps its thresholds apart), so those that are refused are
-/// written again, so often.
+/// The kernel may accept a tunable only after another one (`conservative` keeps its thresholds apart), so refused ones are
+/// written again, up to this many times.
 const ROUNDS: usize = 3;
 
 /// The governor of the policy in `folder` (named as on the device), and the tunables of it that can be written.
@@ -26,7 +25,7 @@ pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     }
     let mut value = governor;
     for (name, path) in tunables(root, folder, &value) {
-        // One that can be written alone (a pulse), or holds several lines, is none that has to be restored.
+        // A write-only tunable (a pulse) or one with several lines need not be restored.
         if let Ok(text) = root.read(&path)
             && !text.is_empty()
             && !text.contains(['\t', '\n'])
@@ -37,11 +36,11 @@ pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     Ok(value)
 }
 
-/// Makes the policy in `folder` what `value` says.
+/// Sets the policy in `folder` to `value`.
 ///
 /// # Errors
-/// The kernel's answer to the governor, or to a tunable that it refused every time. A tunable that the governor does not
-/// have any more is passed over.
+/// The kernel's answer to the governor, or to a tunable that it refused every time. A tunable that the governor no longer has
+/// is skipped.
 pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError> {
     let mut parts = value.split('\t');
     let governor = parts.next().unwrap_or_default();
@@ -49,7 +48,7 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
     if !is_plain_word(governor) {
         return Err(DeviceError::malformed(&root.path(&file), "the name of a governor to be written", value));
     }
-    // Writing the one that is in force would start it again, without its tunables.
+    // Writing the current governor would restart it and discard its tunables.
     if root.read(&file)? != governor {
         root.write(&file, governor)?;
     }
@@ -77,13 +76,13 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
     fault.map_or(Ok(()), Err)
 }
 
-/// True when `found` names the governor of `wanted`: what the kernel makes of a tunable's value is its own affair.
+/// True when `found` names the governor of `wanted`; tunables are not compared, since the kernel may change their values.
 pub fn is_same(found: &str, wanted: &str) -> bool {
     found.split('\t').next() == wanted.split('\t').next()
 }
 
 fn set(root: &Root, path: &Path, value: &str) -> Result<(), DeviceError> {
-    // Writing what is there is not always nothing: ondemand takes a sample at once.
+    // Writing an unchanged value can have an effect: ondemand takes a sample at once.
     if root.read(path).is_ok_and(|found| found == value) { Ok(()) } else { root.write(path, value) }
 }
 
@@ -91,7 +90,7 @@ fn file(folder: &Path) -> PathBuf {
     folder.join("scaling_governor")
 }
 
-/// The tunables of `governor` that may be written, by name.
+/// The writable tunables of `governor`, by name.
 fn tunables(root: &Root, folder: &Path, governor: &str) -> Vec<(String, PathBuf)> {
     let Some(tunables) = governor_folder(root, folder, governor) else { return Vec::new() };
     let names = root.list(&tunables).unwrap_or_default();
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_governor_comes_back_with_its_tunables() {
+    fn a_governor_is_restored_with_its_tunables() {
         let (_folder, root) = device();
         let policy = Path::new(POLICY);
         let value = read(&root, policy).unwrap();

@@ -2,10 +2,10 @@
 
 use crate::{DeviceError, Root};
 
-/// Where the masks live.
+/// The folder of the CPU lists.
 pub const CPU_FOLDER: &str = "/sys/devices/system/cpu";
 
-/// More CPUs than any kernel supports: a list that names more is garbage, not a machine.
+/// More CPUs than any kernel supports: a list that names more is malformed.
 const CPU_LIMIT: u32 = 8192;
 
 /// The numbers of the CPUs that are online, ascending.
@@ -16,7 +16,7 @@ pub fn online(root: &Root) -> Result<Vec<u32>, DeviceError> {
     read_list(root, "online")
 }
 
-/// The numbers of the CPUs that are there, online or not, ascending.
+/// The numbers of the present CPUs, online or not, ascending.
 ///
 /// # Errors
 /// As [`online`].
@@ -49,7 +49,7 @@ pub fn parse_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// Parses cpufreq's own format, numbers apart by blanks (`0 1 2 3`, `affected_cpus`); old kernels end it with a blank.
+/// Parses cpufreq's own format, numbers separated by blanks (`0 1 2 3`, `affected_cpus`); old kernels end it with a blank.
 pub fn parse_words(text: &str) -> Option<Vec<u32>> {
     text.split_ascii_whitespace().map(|word| word.parse().ok().filter(|&cpu| cpu < CPU_LIMIT)).collect()
 }

@@ -6,9 +6,9 @@ use super::hotplug;
 use crate::fields::Fields;
 use crate::{BootTime, Root};
 
-/// The verdict on the CPUs is kept for so long: the kernel counts in hundredths of a second.
+/// The result is kept for this long: the kernel counts in hundredths of a second.
 const PERIOD: Duration = Duration::from_millis(900);
-/// With less than this of one CPU in use, all of them are idle.
+/// With less than this much of one CPU in use, all CPUs are idle.
 const IN_USE: f64 = 0.03;
 
 /// Whether the CPUs are idle, from one sample to the next.
@@ -19,8 +19,8 @@ pub struct IdleTime {
 }
 
 impl IdleTime {
-    /// True when no task to speak of has run on the system below `root` in the second before `now` or so. Where the kernel does not
-    /// tell, the CPUs count as busy.
+    /// True when next to no task has run on the system below `root` in about the second before `now`. Where the kernel does not
+    /// expose idle time, the CPUs count as busy.
     pub fn are_cpus_idle(&mut self, root: &Root, now: BootTime) -> bool {
         if self.before.is_none_or(|(at, _)| now.since(at) >= PERIOD) {
             let text = root.read("/proc/uptime").unwrap_or_default();
@@ -36,7 +36,7 @@ impl IdleTime {
     }
 }
 
-/// Parses the idle time, which is the second of the file's two numbers of seconds.
+/// Parses the idle time, the second of the file's two numbers of seconds.
 pub fn parse(text: &[u8]) -> Option<Duration> {
     let mut fields = Fields::of(text.trim_ascii_end());
     fields.skip_fields(1)?;
@@ -69,7 +69,7 @@ mod tests {
         for (now_ms, idle_s, are_idle) in [
             (1000, "10.00", false),
             (2000, "12.00", true),
-            // The verdict stands for a while.
+            // Within PERIOD the result is kept.
             (2500, "12.00", true),
             (3000, "13.98", true),
             (4000, "15.94", false),

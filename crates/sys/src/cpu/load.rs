@@ -5,14 +5,14 @@ use crate::{DeviceError, Root};
 /// Clock ticks that all CPUs together have spent since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTime {
-    /// Doing something.
+    /// Not idle.
     pub busy_ticks: u64,
-    /// Doing something or idle, waiting for I/O included.
+    /// Busy or idle, waiting for I/O included.
     pub total_ticks: u64,
 }
 
 impl CpuTime {
-    /// The present counters.
+    /// The current counters.
     ///
     /// # Errors
     /// [`DeviceError`] when /proc/stat cannot be read or its first line is not as documented.
@@ -22,8 +22,8 @@ impl CpuTime {
             .ok_or_else(|| DeviceError::malformed(&root.path("/proc/stat"), "a first line `cpu N N N N ...`", &text))
     }
 
-    /// The busy share since `earlier`, 0 to 1000; `None` when no tick has passed. Counters that went back (iowait may,
-    /// and a CPU that went offline takes its share with it) count as no time.
+    /// The busy share since `earlier`, 0 to 1000; `None` when no tick has passed. Counters that went backwards (iowait may, and
+    /// a CPU that goes offline takes its share with it) count as no time.
     pub fn busy_permille_since(self, earlier: Self) -> Option<u16> {
         let total = self.total_ticks.checked_sub(earlier.total_ticks).filter(|&ticks| ticks > 0)?;
         let busy = self.busy_ticks.saturating_sub(earlier.busy_ticks).min(total);
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Option<CpuTime> {
     for (index, place) in ticks.iter_mut().enumerate() {
         match words.next() {
             Some(word) => *place = word.parse().ok()?,
-            // Before 2.6.11 there were fewer; the first four have always been there.
+            // Before 2.6.11 there were fewer fields; the first four have always existed.
             None if index >= 4 => break,
             None => return None,
         }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_is_counted() {
+    fn the_first_line_is_summed() {
         let cases = [
             ("cpu  10 1 9 70 10 0 0 0 5 0\ncpu0 1 2 3 4\n", Some((20, 100))),
             ("cpu  10 1 9 80\n", Some((20, 100))),

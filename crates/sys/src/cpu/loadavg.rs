@@ -1,13 +1,13 @@
-//! How many threads there are and which number was given out last, from /proc/loadavg (proc_loadavg(5)).
+//! The number of threads and the last thread number assigned, from /proc/loadavg (proc_loadavg(5)).
 
 use crate::fields::{Fields, number};
 
-/// While it stays the same, no thread was created: each new thread changes the last number.
+/// While it is unchanged, no thread was created: each new thread changes the last number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Population {
-    /// Threads that there are.
+    /// The number of threads.
     pub threads: u64,
-    /// The number that was given to a new thread last.
+    /// The number that was assigned to the newest thread.
     pub last_number: u32,
 }
 

@@ -1,4 +1,4 @@
-//! CPUs: which there are, how fast they are, what they have done.
+//! CPUs: which exist, how fast they are, how they have spent their time.
 
 pub mod capacity;
 pub mod cpu_times;

@@ -1,19 +1,19 @@
-//! The processor's own counter: the cheapest clock there is, and in the lab's deterministic mode an instruction counter.
+//! The processor's own counter: the cheapest clock, and an instruction counter in the lab's deterministic mode.
 
 use std::time::Instant;
 
-/// What a tick is on this machine.
+/// The unit of a tick on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TickUnit {
-    /// One instruction: an emulator counts them.
+    /// One instruction, as counted by an emulator.
     Instructions,
     /// One nanosecond, after division by [`Ticks::per_unit`].
     Nanoseconds,
 }
 
 impl TickUnit {
-    /// As it stands behind a figure.
+    /// The label after a figure.
     pub fn label(self) -> &'static str {
         match self {
             Self::Instructions => "instructions",
@@ -25,13 +25,13 @@ impl TickUnit {
 /// How the counter is read on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ticks {
-    /// What is counted.
+    /// The unit.
     pub unit: TickUnit,
-    /// Ticks of the counter in one of it.
+    /// Ticks of the counter per unit.
     pub per_unit: f64,
 }
 
-/// The counter now (`rdtsc`, `cntvct_el0`); where there is none, nanoseconds.
+/// The counter now (`rdtsc`, `cntvct_el0`); nanoseconds where there is none.
 #[inline]
 pub fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -52,20 +52,20 @@ pub fn now() -> u64 {
     }
 }
 
-/// Turns of [`two_instructions`] by which the unit is found out.
+/// Turns of [`two_instructions`] in one calibration run.
 const TURNS: u64 = 50_000;
-/// A counter of instructions may be off by an interrupt's.
+/// An instruction counter may include an interrupt's instructions.
 const TOLERANCE: f64 = 0.02;
 
 impl Ticks {
-    /// Finds out what a tick is: work of a known number of instructions is run, at most some milliseconds.
+    /// Determines what a tick is by running a known number of instructions, for at most some milliseconds.
     pub fn calibrate() -> Self {
         let trial = || {
             let start = now();
             two_instructions(TURNS);
             now().wrapping_sub(start)
         };
-        // What disturbs a trial only makes it longer.
+        // A disturbance only makes a trial longer.
         let fastest = (0..5).map(|_| trial()).min().unwrap_or(0);
         let instructions = (2 * TURNS) as f64;
         let ratio = fastest as f64 / instructions;
@@ -88,19 +88,19 @@ impl Ticks {
     }
 }
 
-/// True when most trials take the same number of ticks, to a few: no real processor's do.
+/// True when most trials take the same number of ticks, give or take 8: no real processor does that.
 fn repeats(trial: &dyn Fn() -> u64, fastest: u64) -> bool {
     (0..8).filter(|_| trial().abs_diff(fastest) <= 8).count() >= 5
 }
 
-/// Twice as many instructions as `turns`, which must not be zero.
+/// Executes twice as many instructions as `turns`, which must not be zero.
 #[cfg(target_arch = "x86_64")]
 fn two_instructions(turns: u64) {
     // SAFETY: counts a register down; touches no memory.
     unsafe { core::arch::asm!("2:", "dec {turns}", "jnz 2b", turns = inout(reg) turns => _, options(nomem, nostack)) };
 }
 
-/// Twice as many instructions as `turns`, which must not be zero.
+/// Executes twice as many instructions as `turns`, which must not be zero.
 #[cfg(target_arch = "aarch64")]
 fn two_instructions(turns: u64) {
     // SAFETY: counts a register down; touches no memory.
@@ -109,7 +109,7 @@ fn two_instructions(turns: u64) {
     }
 }
 
-/// Some work; how many instructions it is is not known, and no emulator of such a machine counts them.
+/// Some work with an unknown number of instructions: no emulator of such a machine counts them.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn two_instructions(turns: u64) {
     for turn in 0..turns {

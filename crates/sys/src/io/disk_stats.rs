@@ -1,26 +1,26 @@
-//! What each disk has done since boot, from /proc/diskstats (Documentation/admin-guide/iostats.rst).
+//! The I/O counters of each disk since boot, from /proc/diskstats (Documentation/admin-guide/iostats.rst).
 
 use crate::Root;
 use crate::fields::Fields;
 
-/// reads: completed, merged, sectors, ms; writes: the same; requests under way, ms busy, ms weighted by requests.
+/// reads: completed, merged, sectors, ms; writes: the same; requests in flight, ms busy, ms weighted by requests.
 pub type Counters = [u64; 11];
 
 /// A line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Device<'a> {
-    /// Its number.
+    /// Its major number.
     pub major: u32,
-    /// Its number.
+    /// Its minor number.
     pub minor: u32,
     /// The kernel's name.
     pub name: &'a [u8],
-    /// What it has done.
+    /// Its counters.
     pub counters: Counters,
 }
 
-/// Passes every device to `each`, in the order of the file; lines that make no sense are passed over, as are the
-/// partitions of kernels before 2.6.25, which had four counters.
+/// Passes every device to `each`, in the order of the file. Malformed lines are skipped, as are the partitions of kernels
+/// before 2.6.25, which had four counters.
 pub fn parse<'a>(text: &'a [u8], each: &mut dyn FnMut(Device<'a>)) {
     for line in text.split(|&byte| byte == b'\n') {
         if let Some(device) = device(line) {
@@ -41,12 +41,12 @@ fn device(line: &[u8]) -> Option<Device<'_>> {
     Some(Device { major, minor, name, counters })
 }
 
-/// True for a whole disk that is neither in memory nor made of other devices, whose work would count twice: NVMe, eMMC,
-/// SD, SATA, virtual disks.
+/// True for a whole disk that is neither in memory nor stacked on other devices, whose I/O would count twice: NVMe, eMMC, SD,
+/// SATA, virtual disks.
 pub fn is_whole_disk(root: &Root, name: &str) -> bool {
     const NOT_DISKS: [&str; 8] = ["ram", "loop", "zram", "dm-", "md", "sr", "fd", "nbd"];
     let made_of_others = NOT_DISKS.iter().any(|prefix| name.starts_with(prefix));
-    // sysfs writes `!` where a name has a slash (cciss/c0d0). Partitions are in the folders of their disks.
+    // sysfs replaces the slash in a name by `!` (cciss/c0d0). Partitions are in the folders of their disks.
     !made_of_others && root.exists(format!("/sys/block/{}", name.replace('/', "!")))
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_read_and_nonsense_is_passed_over() {
+    fn devices_are_read_and_malformed_lines_skipped() {
         let text = b" 259 0 nvme0n1 1 2 3 4 5 6 7 8 9 10 11 12 13\n   3    1 hda1 4 32 0 0\n 8 0 sd\nx\n 179 8 mmcblk0 11 10 9 8 7 6 5 4 3 2 1\n";
         let mut found = Vec::new();
         parse(text, &mut |device| found.push(device));

@@ -1,5 +1,5 @@
-//! How a thread's requests to storage rank against others' (ioprio_set(2), Documentation/block/ioprio.rst), and which disks
-//! have a scheduler that looks at that.
+//! The I/O priority of a thread (ioprio_set(2), Documentation/block/ioprio.rst), and which disks have a scheduler that respects
+//! it.
 
 use std::fmt;
 use std::io;
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::Root;
 use crate::io::disk_stats;
 
-/// Who is meant: a thread, by its number (linux/ioprio.h).
+/// The target is a thread, by its number (linux/ioprio.h).
 const WHO_PROCESS: libc::c_int = 1;
-/// A priority holds its class above so many bits.
+/// A priority holds its class above this many bits.
 const CLASS_SHIFT: u32 = 13;
 const DATA_MASK: u16 = (1 << CLASS_SHIFT) - 1;
 
@@ -22,11 +22,11 @@ const DATA_MASK: u16 = (1 << CLASS_SHIFT) - 1;
 pub enum IoClass {
     /// No class was chosen: it follows from the nice value.
     None,
-    /// Before all other classes.
+    /// Served before all other classes.
     RealTime,
-    /// By levels.
+    /// Served by level.
     BestEffort,
-    /// When no other thread has a request.
+    /// Served when no other thread has a request.
     Idle,
 }
 
@@ -34,7 +34,7 @@ pub enum IoClass {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoPriority {
     pub class: IoClass,
-    /// Its level in the lowest three bits, 0 the first and 7 the last; above them what else the kernel keeps there. Zero
+    /// Its level in the lowest three bits, 0 the highest and 7 the lowest; the kernel uses the bits above for other data. Zero
     /// without a class.
     pub data: u16,
 }
@@ -75,15 +75,15 @@ pub fn of(tid: u32) -> io::Result<IoPriority> {
     }
     let raw = raw as u16;
     let class = NAMES.get(usize::from(raw >> CLASS_SHIFT)).map_or(IoClass::None, |(class, _)| *class);
-    // Some kernels tell a level where no class was chosen, and none takes one back.
+    // Some kernels report a level where no class was chosen, and none accepts it.
     let data = if class == IoClass::None { 0 } else { raw & DATA_MASK };
     Ok(IoPriority { class, data })
 }
 
-/// Gives thread `tid` the priority `wanted`.
+/// Sets the priority of thread `tid` to `wanted`.
 ///
 /// # Errors
-/// ESRCH when it has ended, EPERM for another user's without CAP_SYS_NICE.
+/// ESRCH when it has ended, EPERM for another user's thread without CAP_SYS_NICE.
 pub fn set(tid: u32, wanted: IoPriority) -> io::Result<()> {
     let raw = (wanted.class as libc::c_int) << CLASS_SHIFT | libc::c_int::from(wanted.data);
     // SAFETY: the call takes numbers only.
@@ -91,9 +91,9 @@ pub fn set(tid: u32, wanted: IoPriority) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What a thread that is deprioritised gets on this device: the last level where a disk's scheduler shares out by levels (BFQ, CFQ),
-/// and where it only tells classes apart (mq-deadline) the last of those, on kernels that do not starve that class. `None`
-/// where no disk's scheduler looks at priorities.
+/// The I/O priority of a deprioritised thread on this device: the lowest level where a disk's scheduler distinguishes levels
+/// (BFQ, CFQ); where it only distinguishes classes (mq-deadline), the lowest class, on kernels that do not starve it. `None`
+/// where no disk's scheduler respects priorities.
 pub fn lowest(root: &Root) -> Option<IoPriority> {
     let schedulers: Vec<(String, String)> = root
         .list("/sys/block")
@@ -108,13 +108,13 @@ pub fn lowest(root: &Root) -> Option<IoPriority> {
     if schedulers.iter().any(|(_, scheduler)| ["bfq", "cfq"].contains(&scheduler.as_str())) {
         return Some(IoPriority { class: IoClass::BestEffort, data: 7 });
     }
-    // Linux 5.16.
+    // Since Linux 5.16.
     let ages = |name: &str| root.exists(format!("/sys/block/{name}/queue/iosched/prio_aging_expire"));
     let idles = schedulers.iter().any(|(name, scheduler)| scheduler == "mq-deadline" && ages(name));
     idles.then_some(IoPriority { class: IoClass::Idle, data: 0 })
 }
 
-/// The scheduler in force, which stands in brackets: `none [mq-deadline] bfq`.
+/// The current scheduler, which is in brackets: `none [mq-deadline] bfq`.
 fn in_force(text: &str) -> Option<&str> {
     text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
 }
@@ -126,7 +126,7 @@ mod tests {
     const LAST: IoPriority = IoPriority { class: IoClass::BestEffort, data: 7 };
 
     #[test]
-    fn a_priority_survives_its_text() {
+    fn a_priority_survives_a_round_trip_as_text() {
         for (class, _) in NAMES {
             for data in [0, 7, DATA_MASK] {
                 let priority = IoPriority { class, data };
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_ours_ranks_last_and_as_before() {
+    fn a_threads_io_priority_is_lowered_and_restored() {
         std::thread::spawn(|| {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             let before = of(tid).unwrap();
@@ -157,7 +157,7 @@ mod tests {
 
     // Verifies PLACE-2.
     #[test]
-    fn who_ranks_last_follows_from_the_disks_schedulers() {
+    fn the_lowest_priority_depends_on_the_disks_schedulers() {
         let idle = Some(IoPriority { class: IoClass::Idle, data: 0 });
         for (disks, expected) in [
             (&[][..], None),

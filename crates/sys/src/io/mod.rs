@@ -1,4 +1,4 @@
-//! Disks: what they have done, and for which process.
+//! Disks: their counters, and the I/O of processes and its priority.
 
 pub mod disk_stats;
 pub mod io_priority;

@@ -1,23 +1,23 @@
-//! What a process has moved from and to storage: /proc/PID/task/TID/io (proc_pid_io(5)).
+//! What a process has read from and written to storage: /proc/PID/task/TID/io (proc_pid_io(5)).
 //!
-//! /proc/PID/io itself counts what children moved as the process's own once it has waited for them, so that a shell would
-//! seem to move what its commands did.
+//! /proc/PID/io itself adds the I/O of children to the process once it has waited for them, so that a shell would seem to have
+//! done the I/O of its commands.
 
 use crate::{DeviceError, Root};
 
-/// What was moved so far.
+/// I/O so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StorageIo {
-    /// Bytes that storage gave.
+    /// Bytes read from storage.
     pub read_bytes: u64,
-    /// Bytes meant for storage, without those that were thrown away before they got there.
+    /// Bytes meant for storage, without those that were discarded before they reached it.
     pub written_bytes: u64,
 }
 
-/// The figures of process `pid`: those of the threads that it has now.
+/// The figures of process `pid`: the sum of its current threads.
 ///
 /// # Errors
-/// [`DeviceError::is_missing`] when it has ended or the kernel does not count (`CONFIG_TASK_IO_ACCOUNTING`),
+/// [`DeviceError::is_missing`] when it has ended or the kernel does not account I/O (`CONFIG_TASK_IO_ACCOUNTING`),
 /// [`DeviceError::is_denied`] for another user's, [`DeviceError::Malformed`] when the file is not as documented.
 pub fn read(root: &Root, pid: u32) -> Result<StorageIo, DeviceError> {
     let folder = format!("/proc/{pid}/task");
@@ -37,7 +37,7 @@ pub fn read(root: &Root, pid: u32) -> Result<StorageIo, DeviceError> {
     Ok(sum)
 }
 
-/// Parses such a file.
+/// Parses a thread's file.
 pub fn parse(text: &str) -> Option<StorageIo> {
     let number = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -68,7 +68,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text(bytes)).unwrap();
         }
-        // One that has just ended.
+        // A thread that has just ended.
         std::fs::create_dir(root.path("/proc/7/task/9")).unwrap();
         assert_eq!(read(&root, 7).unwrap(), StorageIo { read_bytes: 34, written_bytes: 2 });
         assert!(read(&root, 8).unwrap_err().is_missing());

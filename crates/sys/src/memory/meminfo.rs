@@ -1,4 +1,4 @@
-//! How much memory there is and what it holds, from /proc/meminfo (proc_meminfo(5)).
+//! How much memory exists and what it holds, from /proc/meminfo (proc_meminfo(5)).
 
 use serde::Serialize;
 
@@ -7,30 +7,30 @@ use crate::{DeviceError, Root};
 
 const FILE: &str = "/proc/meminfo";
 
-/// What brisk takes from /proc/meminfo, in KiB; what a kernel does not say is zero but for [`MemoryInfo::available_kib`].
+/// What brisk reads from /proc/meminfo, in KiB; missing lines are zero, except for [`MemoryInfo::available_kib`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryInfo {
-    /// All that the kernel manages (`MemTotal`).
+    /// All memory that the kernel manages (`MemTotal`).
     pub total_kib: u64,
-    /// Not used for anything (`MemFree`).
+    /// Unused memory (`MemFree`).
     pub free_kib: u64,
-    /// The kernel's own estimate of what could be had without swapping (`MemAvailable`, since Linux 3.14).
+    /// The kernel's own estimate of what is available without swapping (`MemAvailable`, since Linux 3.14).
     pub available_kib: Option<u64>,
     /// Anonymous memory and tmpfs on the reclaim lists: what can be swapped out.
     pub anonymous_kib: u64,
-    /// Pages of files on the reclaim lists: what can be dropped, or written back and dropped.
+    /// File pages on the reclaim lists: what can be dropped, or written back and dropped.
     pub file_kib: u64,
     /// tmpfs and shared memory (`Shmem`).
     pub shmem_kib: u64,
-    /// What lies in swap and in memory as well (`SwapCached`).
+    /// Pages that are both in swap and in memory (`SwapCached`).
     pub swap_cached_kib: u64,
-    /// All swap together (`SwapTotal`).
+    /// All swap (`SwapTotal`).
     pub swap_total_kib: u64,
-    /// What is left of it (`SwapFree`).
+    /// Free swap (`SwapFree`).
     pub swap_free_kib: u64,
 }
 
-/// The present figures.
+/// The current figures.
 ///
 /// # Errors
 /// [`DeviceError`] when the file cannot be read or is not as documented.
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_meminfo_is_refused() {
+    fn malformed_meminfo_is_refused() {
         for text in
             ["", "MemTotal: 1 kB", "MemTotal: 0 kB\nMemFree: 0 kB", "MemTotal: 1 MB\nMemFree: 1 kB", "MemTotal 1 kB"]
         {

@@ -1,4 +1,4 @@
-//! Memory: how much is free, what waits for it, swap and zram.
+//! Memory: how much is free, which tasks stall on it, swap and zram.
 
 pub mod meminfo;
 pub mod memory_lock;

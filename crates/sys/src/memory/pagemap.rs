@@ -1,4 +1,4 @@
-//! Where the pages of a process lie on swap: /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst).
+//! The swap slots of a process's pages: /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,20 +6,20 @@ use std::os::unix::fs::FileExt;
 use crate::memory::process_reclaim::Range;
 use crate::{DeviceError, Operation, Root};
 
-/// An entry a page, of which this bit says that it is on swap.
+/// The bit of a page's entry that marks it as swapped out.
 const SWAPPED: u64 = 1 << 62;
 const ENTRY_BYTES: usize = 8;
-/// The entries that are read at once.
+/// Bytes of entries that are read at once.
 const BUFFER_BYTES: usize = 4096;
-/// Below the offset stands the number of the swap area; higher ones are no areas but marks of the kernel's own.
+/// The number of the swap area is below the offset; higher numbers are not areas but the kernel's own markers.
 const AREA_BITS: u32 = 5;
 const AREAS: u64 = 16;
 
-/// Tells `visit` the number of each page of `ranges` of process `pid` that is on swap, and its place there.
+/// Calls `visit` with the number and the swap slot of each swapped-out page in `ranges` of process `pid`.
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended, [`DeviceError::is_denied`] for another user's. Without CAP_SYS_ADMIN the
-/// kernel tells no places.
+/// kernel hides the slots.
 pub fn swapped(root: &Root, pid: u32, ranges: &[Range], visit: &mut dyn FnMut(u64, u32)) -> Result<(), DeviceError> {
     let path = root.path(format!("/proc/{pid}/pagemap"));
     let fault = |cause| DeviceError::io(&path, Operation::Read, cause);
@@ -33,7 +33,7 @@ pub fn swapped(root: &Root, pid: u32, ranges: &[Range], visit: &mut dyn FnMut(u6
             let count = file.read_at(&mut buffer[..wanted], (page * ENTRY_BYTES) as u64).map_err(fault)?;
             let entries = buffer[..count].chunks_exact(ENTRY_BYTES);
             if entries.len() == 0 {
-                // The mapping has gone meanwhile, and all behind it with the process.
+                // The mapping was removed meanwhile, or all of them with the process.
                 break;
             }
             for entry in entries {
@@ -48,7 +48,7 @@ pub fn swapped(root: &Root, pid: u32, ranges: &[Range], visit: &mut dyn FnMut(u6
     Ok(())
 }
 
-/// The place on swap of the page that `entry` is of. The first place is the area's header, and no page's.
+/// The swap slot of the page of `entry`. The first slot is the area's header, and no page's.
 fn slot(entry: u64) -> Option<u32> {
     let frame = entry & ((1 << 55) - 1);
     let is_on_swap = entry & SWAPPED != 0 && frame & ((1 << AREA_BITS) - 1) < AREAS;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_says_where_its_page_is() {
+    fn an_entry_holds_the_swap_slot_of_its_page() {
         for (entry, expected) in [
             (SWAPPED | 77 << AREA_BITS, Some(77)),
             (SWAPPED | 77 << AREA_BITS | 15, Some(77)),

@@ -1,5 +1,5 @@
-//! What the memory of one process is made of: cheap figures from /proc/PID/statm and status (proc(5)), exact and dear
-//! ones from smaps_rollup.
+//! The memory of one process: cheap figures from /proc/PID/statm and status (proc(5)), exact and expensive ones from
+//! smaps_rollup.
 
 use serde::Serialize;
 
@@ -7,18 +7,18 @@ use crate::memory::meminfo::kib_of;
 use crate::process::parse_real_uid;
 use crate::{DeviceError, Root};
 
-/// What the kernel counts anyway, so that reading it is cheap.
+/// Figures that the kernel maintains anyway, so that reading them is cheap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessMemory {
     /// Resident pages, shared ones included.
     pub rss_kib: u64,
-    /// Resident anonymous pages: those shared with a parent are counted whole.
+    /// Resident anonymous pages: those shared with a parent count in full.
     pub rss_anonymous_kib: u64,
     /// Pages on swap (`VmSwap`), before compression.
     pub swap_kib: u64,
 }
 
-/// What smaps_rollup adds: each page shared by n processes counts one n-th.
+/// Figures of smaps_rollup: each page shared by n processes counts one n-th.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ProportionalMemory {
     /// Proportional resident set (`Pss`).
@@ -35,7 +35,7 @@ pub fn read(root: &Root, pid: u32) -> Result<Option<ProcessMemory>, DeviceError>
     Ok(read_owned(root, pid)?.map(|(_, memory)| memory))
 }
 
-/// Whose memory it is, as the same file tells; `None` for what it does not.
+/// The owner of the memory, from the same file; `None` for what the file lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// The process's name (`comm`).
@@ -44,7 +44,7 @@ pub struct Owner {
     pub uid: Option<u32>,
 }
 
-/// The same with whose it is.
+/// The same, with the owner.
 ///
 /// # Errors
 /// As [`read`].
@@ -58,7 +58,7 @@ pub fn read_owned(root: &Root, pid: u32) -> Result<Option<(Owner, ProcessMemory)
     if let Some(memory) = parse_status(&text) {
         return Ok(Some((owner, memory)));
     }
-    // Before Linux 4.5 status did not tell anonymous pages from others; statm's third number is pages of files.
+    // Before Linux 4.5 status did not distinguish anonymous pages; statm's third number is file pages.
     let statm_file = format!("/proc/{pid}/statm");
     let statm = root.read(&statm_file)?;
     let page_kib = rustix::param::page_size() as u64 / 1024;
@@ -69,7 +69,7 @@ pub fn read_owned(root: &Root, pid: u32) -> Result<Option<(Owner, ProcessMemory)
     Ok(Some((owner, ProcessMemory { rss_kib, rss_anonymous_kib, swap_kib })))
 }
 
-/// The exact figures of process `pid`. The kernel walks all its page tables for them: not for the hot path.
+/// The exact figures of process `pid`. The kernel walks all its page tables for them: too expensive for the hot path.
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended and before Linux 4.14, [`DeviceError::is_denied`] for another user's.
@@ -79,7 +79,7 @@ pub fn proportional(root: &Root, pid: u32) -> Result<ProportionalMemory, DeviceE
     parse_rollup(&text).ok_or_else(|| DeviceError::malformed(&root.path(&file), "Pss and SwapPss in kB", &text))
 }
 
-/// How readily process `pid` is killed: -1000 (never) to 1000; Android writes the class of an application there.
+/// The OOM adjustment of process `pid`: -1000 (never killed) to 1000; Android writes the class of an application there.
 ///
 /// # Errors
 /// As [`Root::read_number`].
@@ -97,7 +97,7 @@ pub fn pids(root: &Root) -> Result<Vec<u32>, DeviceError> {
     Ok(pids)
 }
 
-/// Parses /proc/PID/status of a kernel that tells anonymous pages from others (since Linux 4.5).
+/// Parses /proc/PID/status of a kernel that distinguishes anonymous pages (since Linux 4.5).
 pub fn parse_status(text: &str) -> Option<ProcessMemory> {
     Some(ProcessMemory {
         rss_kib: kib_of(text, "VmRSS")?,
@@ -106,7 +106,7 @@ pub fn parse_status(text: &str) -> Option<ProcessMemory> {
     })
 }
 
-/// The name in /proc/PID/status, where ends of lines and backslashes are written as in C; without white space at its end.
+/// The name in /proc/PID/status, where line feeds and backslashes are escaped as in C; without trailing white space.
 pub fn parse_name(text: &str) -> Option<String> {
     let written = text.lines().find_map(|line| line.strip_prefix("Name:\t"))?;
     let mut name = String::with_capacity(written.len());
@@ -123,7 +123,7 @@ pub fn parse_name(text: &str) -> Option<String> {
     Some(name)
 }
 
-/// Parses /proc/PID/statm: resident, and of those the pages of files, in KiB.
+/// Parses /proc/PID/statm: resident pages, and the file pages among them, in KiB.
 pub fn parse_statm(text: &str, page_kib: u64) -> Option<(u64, u64)> {
     let mut words = text.split_ascii_whitespace().skip(1);
     let mut kib = || words.next()?.parse::<u64>().ok()?.checked_mul(page_kib);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn old_and_new_kernels_say_the_same() {
+    fn old_and_new_kernels_give_the_same_figures() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let process = folder.path().join("proc/7");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_what_the_process_calls_itself() {
+    fn a_name_is_unescaped() {
         for (text, name) in [
             ("Name:\tcat\nUmask:\t0022\n", Some("cat")),
             ("Name:\ta b) \\\\x\\ny \n", Some("a b) \\x\ny")),

@@ -1,4 +1,4 @@
-//! Moving another process's memory out and back in: process_madvise(2) (Linux 5.10; MADV_PAGEOUT and MADV_WILLNEED).
+//! Swapping another process's memory out and in: process_madvise(2) (Linux 5.10; MADV_PAGEOUT and MADV_WILLNEED).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,48 +9,48 @@ const PROCESS_MADVISE: libc::c_long = 440;
 const MADV_WILLNEED: libc::c_int = 3;
 const MADV_PAGEOUT: libc::c_int = 21;
 
-/// A stretch of a process's address space.
+/// A range of a process's address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// Its first byte.
     pub start: usize,
-    /// How long it is.
+    /// Its length.
     pub bytes: usize,
 }
 
-/// What is moved by one call at most: a process that waits for it waits no longer than for that.
+/// What one call moves at most: a process that waits for it waits no longer than for that.
 const STEP_BYTES: usize = 512 << 10;
 
 impl Range {
-    /// The range in pieces, each for one call.
+    /// The range in steps, each for one call.
     pub fn steps(self) -> impl Iterator<Item = Self> {
         let end = self.start + self.bytes;
         (self.start..end).step_by(STEP_BYTES).map(move |start| Self { start, bytes: STEP_BYTES.min(end - start) })
     }
 }
 
-/// What is wished of a range.
+/// What is requested for a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
-    /// It is swapped out now.
+    /// Swap it out now.
     Out,
-    /// It is swapped in soon.
+    /// Swap it in soon.
     In,
 }
 
-/// Moves `range` of the process behind `pidfd`. Returns the bytes that the kernel went through.
+/// Moves `range` of the process behind `pidfd`. Returns the bytes that the kernel processed.
 ///
 /// # Errors
 /// ESRCH when it has ended, EPERM without CAP_SYS_NICE and the right to read it, EINVAL and ENOSYS on older kernels.
 pub fn advise(pidfd: BorrowedFd<'_>, range: Range, wish: Wish) -> io::Result<usize> {
     let vector = libc::iovec { iov_base: range.start as *mut _, iov_len: range.bytes };
     let advice = if wish == Wish::Out { MADV_PAGEOUT } else { MADV_WILLNEED };
-    // SAFETY: the kernel reads one iovec, which outlives the call; its addresses mean something in the other process only.
+    // SAFETY: the kernel reads one iovec, which outlives the call; its addresses are meaningful in the other process only.
     let result = unsafe { libc::syscall(PROCESS_MADVISE, pidfd.as_raw_fd(), &raw const vector, 1usize, advice, 0u32) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// The private writable mappings of process `pid` that no file backs: what can be swapped out.
+/// The private writable mappings of process `pid` without a file: what can be swapped out.
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended, [`DeviceError::is_denied`] for another user's.
@@ -58,7 +58,7 @@ pub fn anonymous_ranges(root: &Root, pid: u32) -> Result<Vec<Range>, DeviceError
     Ok(parse_maps(&root.read(format!("/proc/{pid}/maps"))?))
 }
 
-/// Parses /proc/PID/maps (proc(5)); the stack and what the kernel itself maps are left out.
+/// Parses /proc/PID/maps (proc(5)); the stack and the kernel's own mappings are left out.
 pub fn parse_maps(text: &str) -> Vec<Range> {
     let range = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_swapped_is_a_range() {
+    fn only_swappable_mappings_are_ranges() {
         let text = "\
 55d0c0000000-55d0c0021000 rw-p 00000000 00:00 0          [heap]
 7f0000000000-7f0003400000 rw-p 00000000 00:00 0
@@ -96,7 +96,7 @@ garbage
     }
 
     #[test]
-    fn a_range_is_gone_through_in_steps() {
+    fn a_range_is_split_into_steps() {
         let range = Range { start: 0x1000, bytes: 2 * STEP_BYTES + 0x3000 };
         let found: Vec<Range> = range.steps().collect();
         assert_eq!(found.iter().map(|step| step.bytes).collect::<Vec<_>>(), [STEP_BYTES, STEP_BYTES, 0x3000]);
@@ -105,13 +105,13 @@ garbage
     }
 
     #[test]
-    fn this_process_can_be_asked() {
+    fn this_process_can_be_advised() {
         let ranges = anonymous_ranges(&Root::system(), std::process::id()).unwrap();
         assert!(!ranges.is_empty());
         let Ok(hold) = crate::process::process_kill::Hold::on(std::process::id()) else { return };
         let page = vec![0u8; 1 << 20];
         let range = Range { start: page.as_ptr() as usize & !4095, bytes: 4096 };
-        // The host has no swap, or refuses: either is an answer.
+        // The host may have no swap, or refuse: both are valid answers.
         let _ = advise(std::os::fd::AsFd::as_fd(&hold), range, Wish::In);
         assert!(page.iter().all(|&byte| byte == 0));
     }

@@ -1,4 +1,4 @@
-//! How long tasks wait for memory: pressure stall information, /proc/pressure/memory (Documentation/accounting/psi.rst).
+//! How long tasks stall on memory: pressure stall information, /proc/pressure/memory (Documentation/accounting/psi.rst).
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::{DeviceError, Operation, Root};
 /// The file, as named on the device.
 pub const MEMORY_FILE: &str = "/proc/pressure/memory";
 
-/// The shares of time in which tasks waited.
+/// The shares of time in which tasks stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stall {
     /// Share of the last ten seconds, in percent.
@@ -21,20 +21,20 @@ pub struct Stall {
     pub average_60s_percent: f64,
     /// Of the last five minutes.
     pub average_300s_percent: f64,
-    /// All waiting since boot.
+    /// Total stall time since boot.
     pub total_us: u64,
 }
 
 /// The two lines of a pressure file.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pressure {
-    /// At least one task waited.
+    /// At least one task stalled.
     pub some: Stall,
-    /// All tasks that could have run waited.
+    /// All tasks that could have run stalled.
     pub full: Stall,
 }
 
-/// The present memory pressure.
+/// The current memory pressure.
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] without CONFIG_PSI; some kernels have the file and refuse to open it unless booted with
@@ -46,8 +46,8 @@ pub fn memory(root: &Root) -> Result<Pressure, DeviceError> {
     })
 }
 
-/// Microseconds since boot in which some task, and in which all tasks, waited: the totals of both lines of a pressure
-/// file. The file of the CPU had no `full` before Linux 5.13.
+/// Microseconds since boot in which some task, and in which all tasks, stalled: the totals of both lines of a pressure file.
+/// The CPU's file had no `full` before Linux 5.13.
 pub fn totals_us(text: &[u8]) -> Option<(u64, u64)> {
     let total = |kind: &[u8]| {
         let line = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(kind))?;
@@ -56,14 +56,14 @@ pub fn totals_us(text: &[u8]) -> Option<(u64, u64)> {
     Some((total(b"some ")?, total(b"full ").unwrap_or(0)))
 }
 
-/// What the kernel takes of a process without CAP_SYS_RESOURCE since Linux 6.5: windows that are a multiple of this. Before, it
-/// takes nothing of such a process.
+/// Without CAP_SYS_RESOURCE the kernel accepts only windows that are a multiple of this, since Linux 6.5. Before, it accepts
+/// none.
 const UNPRIVILEGED_WINDOW_US: u32 = 2_000_000;
 /// What a process needs for other windows.
 const NEEDS: &str =
-    "give it CAP_SYS_RESOURCE, without which the kernel takes windows of 2 s alone, and before Linux 6.5 none";
+    "give it CAP_SYS_RESOURCE: without it the kernel accepts only windows of 2 s, and none before Linux 6.5";
 
-/// Wakes the process that polls it for POLLPRI, once a window, when tasks have waited too long for memory in it.
+/// Wakes the process that polls it for POLLPRI, once per window, when tasks have stalled on memory for too long in it.
 #[derive(Debug)]
 pub struct Trigger {
     file: File,
@@ -71,8 +71,8 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// A trigger for `stall_us` of waiting by some task within `window_us`, which is from 500 ms to 10 s. Where the kernel
-    /// wants CAP_SYS_RESOURCE for such a window, its window is the next multiple of 2 s.
+    /// A trigger for `stall_us` of stall time of some task within `window_us`, which is from 500 ms to 10 s. Where the kernel
+    /// requires CAP_SYS_RESOURCE for such a window, its window is the next multiple of 2 s.
     ///
     /// # Errors
     /// [`DeviceError::is_missing`] without CONFIG_PSI; [`DeviceError::is_denied`] without CAP_SYS_RESOURCE before Linux 6.5;
@@ -82,7 +82,7 @@ impl Trigger {
         match asked {
             Err(error) if error.is_invalid() && !window_us.is_multiple_of(UNPRIVILEGED_WINDOW_US) => {
                 let window_us = window_us.next_multiple_of(UNPRIVILEGED_WINDOW_US);
-                // The first answer tells what is wrong with the window for root as well.
+                // The first answer also names what is wrong with the window for root.
                 let coarse = Self::of_window(root, stall_us, window_us).map_err(|_| error)?;
                 Ok(Self { is_coarse: true, ..coarse })
             }
@@ -98,13 +98,13 @@ impl Trigger {
         Ok(Self { file, is_coarse: false })
     }
 
-    /// What is to be said of a window that is longer than was asked for: what this process lacks, and what follows.
+    /// A message for a window that is longer than requested: the consequence, and what this process lacks.
     pub fn shortcoming(&self) -> Option<String> {
-        self.is_coarse.then(|| format!("{MEMORY_FILE} tells this process of waiting up to 2 s late: {NEEDS}"))
+        self.is_coarse.then(|| format!("{MEMORY_FILE} reports stalls to this process up to 2 s late: {NEEDS}"))
     }
 }
 
-/// Why there is no trigger, and what a person can do about it.
+/// Why there is no trigger, with advice for the user.
 pub fn with_advice(error: &DeviceError) -> String {
     if error.is_denied() { format!("{error}; {NEEDS}") } else { error.with_advice() }
 }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!((pressure.full.average_300s_percent, pressure.full.total_us), (100.0, 7));
     }
 
-    /// On the kernel that the test runs on, in a thread that gives the capability up.
+    /// On the kernel that the test runs on, in a thread that drops the capability.
     // Verifies MEMORY-4.
     #[test]
     fn an_unprivileged_process_gets_long_psi_windows_or_the_reason() {
@@ -171,11 +171,11 @@ mod tests {
             Ok(trigger) => {
                 let shortcoming = trigger.shortcoming().expect("the window is longer than was asked for");
                 assert!(shortcoming.contains("up to 2 s late: give it CAP_SYS_RESOURCE"), "{shortcoming}");
-                assert!(opened(5000, 4_000_000).unwrap().shortcoming().is_none(), "as it was asked for");
+                assert!(opened(5000, 4_000_000).unwrap().shortcoming().is_none(), "as requested");
                 let error = opened(5000, 10_500_000).unwrap_err();
                 assert!(with_advice(&error).contains("choose another"), "too long for any user: {error}");
             }
-            // Some kernels have the file and no pressure.
+            // Some kernels have the file and no PSI.
             Err(error) if !error.is_denied() => assert!(memory(&root).is_err(), "{error}"),
             Err(error) => assert!(with_advice(&error).contains("give it CAP_SYS_RESOURCE"), "{error}"),
         }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pressure_is_refused() {
+    fn malformed_pressure_is_refused() {
         let whole = "avg10=0.00 avg60=0.00 avg300=0.00 total=0";
         for text in [
             String::new(),

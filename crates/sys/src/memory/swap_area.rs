@@ -15,16 +15,16 @@ const FOLDERS: [&str; 2] = ["/dev", "/dev/block"];
 /// Where the header begins in the first page (`union swap_header` of linux/swap.h).
 const HEADER_OFFSET: usize = 1024;
 const HEADER_VERSION: u32 = 1;
-/// Where the label stands behind version, last page, number of bad pages and UUID.
+/// The label follows version, last page, number of bad pages and UUID.
 const LABEL_OFFSET: usize = HEADER_OFFSET + 12 + 16;
 const LABEL: &[u8] = b"brisk";
 /// At the page's end.
 const MAGIC: &[u8] = b"SWAPSPACE2";
-/// The kernel takes areas of no less (a header and something behind it).
+/// The kernel refuses smaller areas (a header and something after it).
 const LEAST_PAGES: u64 = 10;
 /// SWAP_FLAG_PREFER of linux/swap.h: the low bits are a priority.
 const FLAG_PREFER: i32 = 0x8000;
-/// What must be left when a swap area has been emptied into memory.
+/// Memory that must remain available after a swap area was emptied into memory.
 const RESERVE_KIB: u64 = 8 << 10;
 
 /// The first page of a swap area of `pages` pages of `page_bytes`.
@@ -38,13 +38,13 @@ pub fn header(pages: u64, page_bytes: usize) -> Option<Vec<u8>> {
     Some(page)
 }
 
-/// Where block device `name` (`zram0`) is, as named on the device.
+/// The path of block device `name` (`zram0`), as named on the device.
 pub fn path(root: &Root, name: &str) -> PathBuf {
     let paths = FOLDERS.map(|folder| Path::new(folder).join(name));
     paths.iter().find(|path| root.exists(path)).unwrap_or(&paths[0]).clone()
 }
 
-/// What block device `name` is to the kernel's swapping: `off`, or `on PRIORITY`.
+/// The swap state of block device `name`: `off`, or `on PRIORITY`.
 ///
 /// # Errors
 /// As [`swaps::read`].
@@ -54,15 +54,15 @@ pub fn state(root: &Root, name: &str) -> Result<String, DeviceError> {
     Ok(ours.map_or_else(|| "off".to_owned(), |swap| format!("on {}", swap.priority)))
 }
 
-/// Makes block device `name` swap with a priority (`on 100`), or ends that (`off`).
+/// Enables swap on block device `name` with a priority (`on 100`), or disables it (`off`).
 ///
 /// # Errors
-/// The kernel's answer; and when what lies there would not fit into memory, before anything is moved.
+/// The kernel's answer; also when the area's content would not fit into memory, before anything is moved.
 pub fn switch(root: &Root, name: &str, state: &str) -> Result<(), DeviceError> {
     let file = root.path(path(root, name));
     let fault = |cause: io::Error| DeviceError::io(&file, Operation::Swap, cause);
     if !root.is_system() {
-        return Err(fault(io::Error::new(io::ErrorKind::Unsupported, "a recorded device swaps nothing")));
+        return Err(fault(io::Error::new(io::ErrorKind::Unsupported, "a recorded device cannot swap")));
     }
     match state.strip_prefix("on ").map(str::parse) {
         Some(Ok(priority)) => make(&file).and_then(|()| switch_on(&file, priority)).map_err(fault),
@@ -99,7 +99,7 @@ fn switch_off(file: &Path) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether what lies in swap area `name` fits into memory and the other areas: swapoff(2) would fetch page after page
+/// Checks that the content of swap area `name` fits into memory and the other areas: swapoff(2) would fetch page after page
 /// until the kernel kills a process.
 fn must_fit(root: &Root, name: &str) -> Result<io::Result<()>, DeviceError> {
     let (area, memory) = (path(root, name), meminfo::read(root)?);
@@ -107,8 +107,8 @@ fn must_fit(root: &Root, name: &str) -> Result<io::Result<()>, DeviceError> {
     let used_kib: u64 = ours.iter().map(|swap| swap.used_kib).sum();
     let held = zram::devices(root).unwrap_or_default().into_iter().find(|zram| zram.name == name);
     let freed_kib = held.and_then(|zram| zram.usage).map_or(0, |usage| usage.memory_bytes >> 10);
-    // As after the death of a large process whose pages were on their way to a slow device. The kernel does not say of
-    // which area they are.
+    // Pages in the swap cache, as after the death of a large process whose pages were being written to a slow device. The
+    // kernel does not report which area they belong to.
     let elsewhere_kib: u64 = others.iter().map(|swap| swap.used_kib).sum();
     let in_memory_kib = memory.swap_cached_kib.saturating_sub(elsewhere_kib);
     let room_kib =
@@ -122,7 +122,7 @@ fn fits(used_kib: u64, freed_kib: u64, room_kib: u64) -> io::Result<()> {
         return Ok(());
     }
     let message = format!(
-        "{used_kib} KiB lie there, and only {room_kib} KiB of memory can be had: it stays in use; close applications, then \
+        "{used_kib} KiB are in it, and only {room_kib} KiB of memory are available: it stays in use; close applications, then \
          run `brisk restore`"
     );
     Err(io::Error::new(io::ErrorKind::OutOfMemory, message))
@@ -148,7 +148,7 @@ mod tests {
 
     // Verifies MEMORY-2.
     #[test]
-    fn what_does_not_fit_stays() {
+    fn an_area_that_does_not_fit_into_memory_stays() {
         for (used, freed, room, is_fine) in [
             (0, 0, 0, true),
             (100_000, 40_000, 68_192, true),

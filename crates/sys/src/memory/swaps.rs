@@ -1,4 +1,4 @@
-//! Where swapped-out pages go, from /proc/swaps (proc(5), swapon(2)).
+//! The swap areas in use, from /proc/swaps (proc(5), swapon(2)).
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{DeviceError, Root};
 use brisk_base::insertion_sort::insertion_sort;
 
-/// Where they are listed.
+/// The file that lists them.
 pub const FILE: &str = "/proc/swaps";
 
 /// One swap area in use.
@@ -16,9 +16,9 @@ pub struct Swap {
     /// The device or file.
     pub path: PathBuf,
     pub size_kib: u64,
-    /// What of it is taken.
+    /// Its used part.
     pub used_kib: u64,
-    /// The one with the highest is filled first; negative where none was chosen.
+    /// The area with the highest priority is filled first; negative where none was chosen.
     pub priority: i32,
 }
 
@@ -33,7 +33,7 @@ impl Swap {
         (is_device && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(name)
     }
 
-    /// What is left of it.
+    /// Its free part.
     pub fn free_kib(&self) -> u64 {
         self.size_kib.saturating_sub(self.used_kib)
     }
@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Option<Vec<Swap>> {
 }
 
 fn parse_line(line: &str) -> Option<Swap> {
-    // Type and path have no blanks: the kernel writes those in a path as octal escapes.
+    // Type and path have no blanks: the kernel escapes those in a path as octal.
     let [path, _kind, size, used, priority] = line.split_ascii_whitespace().collect::<Vec<_>>().try_into().ok()?;
     Some(Swap {
         path: PathBuf::from(unescape(path)),
@@ -70,7 +70,7 @@ fn parse_line(line: &str) -> Option<Swap> {
     })
 }
 
-/// Blank, tab, line end and backslash as seq_path() escapes them.
+/// Blank, tab, line feed and backslash as seq_path() escapes them.
 fn unescape(text: &str) -> String {
     text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
@@ -84,7 +84,7 @@ mod tests {
                         /dev/zram0                              partition\t4194300\t\t1024\t\t100\n";
 
     #[test]
-    fn areas_come_in_the_order_in_which_they_are_filled() {
+    fn areas_are_in_the_order_in_which_they_are_filled() {
         let swaps = parse(TEXT).unwrap();
         assert_eq!(swaps[0].zram_name(), Some("zram0"));
         assert_eq!((swaps[0].priority, swaps[0].free_kib()), (100, 4_193_276));

@@ -5,13 +5,13 @@ use serde::Serialize;
 
 use crate::{DeviceError, Root};
 
-/// How much rather anonymous pages are reclaimed than pages of files.
+/// How strongly reclaim prefers anonymous pages to file pages.
 pub const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
 /// How many pages a swap-in reads ahead: a power of two.
 pub const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
 /// The distance between watermarks in ten-thousandths of memory; since Linux 4.6.
 pub const WATERMARK_SCALE_FACTOR: &str = "/proc/sys/vm/watermark_scale_factor";
-/// What is kept for allocations that cannot wait.
+/// The reserve for allocations that cannot wait.
 pub const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
 /// The switch of multi-generational LRU; since Linux 6.1, CONFIG_LRU_GEN.
 pub const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
@@ -19,7 +19,7 @@ pub const LRU_GEN: &str = "/sys/kernel/mm/lru_gen/enabled";
 /// All of them.
 pub const ALL: [&str; 5] = [SWAPPINESS, PAGE_CLUSTER, WATERMARK_SCALE_FACTOR, MIN_FREE, LRU_GEN];
 
-/// The values in force; `None` where this kernel has no such tunable.
+/// The current values; `None` where this kernel has no such tunable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct VmTunables {
     /// 0 to 100, and to 200 since Linux 5.8.
@@ -30,12 +30,12 @@ pub struct VmTunables {
     pub watermark_scale_factor: Option<u32>,
     /// In KiB.
     pub min_free_kib: Option<u64>,
-    /// The components of multi-generational LRU that are on, a bit each; zero is off.
+    /// The enabled components of multi-generational LRU, a bit each; zero is off.
     pub lru_gen: Option<u32>,
 }
 
 impl VmTunables {
-    /// The present values, and what could not be read or understood.
+    /// The current values, and the errors of those that could not be read or parsed.
     pub fn read(root: &Root) -> (Self, Vec<DeviceError>) {
         let mut faults = Vec::new();
         let tunables = Self {
@@ -49,7 +49,7 @@ impl VmTunables {
     }
 }
 
-/// What is missing is no fault: kernels differ.
+/// A missing tunable is no fault: kernels differ.
 fn present<T>(outcome: Result<T, DeviceError>, faults: &mut Vec<DeviceError>) -> Option<T> {
     match outcome {
         Ok(value) => return Some(value),

@@ -6,24 +6,24 @@ use crate::{DeviceError, Root};
 
 const FILE: &str = "/proc/vmstat";
 
-/// What brisk takes from /proc/vmstat; what a kernel does not count is zero.
+/// What brisk reads from /proc/vmstat; what a kernel does not count is zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ReclaimCounters {
-    /// Pages of files that were dropped and wanted again (`workingset_refault_file`; before Linux 5.9 all pages).
+    /// Refaults of file pages (`workingset_refault_file`; before Linux 5.9 of all pages).
     pub file_refaults: u64,
-    /// Processes that the kernel itself killed for memory (`oom_kill`, since Linux 4.13).
+    /// Processes that the kernel's OOM killer killed (`oom_kill`, since Linux 4.13).
     pub oom_kills: u64,
-    /// Pages that reclaim has looked at (`pgscan_kswapd` and `pgscan_direct`): it is at work while this rises.
+    /// Pages that reclaim has scanned (`pgscan_kswapd` and `pgscan_direct`): reclaim is active while this rises.
     pub scanned: u64,
-    /// Of these, what tasks had to look at for themselves (`pgscan_direct`): kswapd was not quick enough.
+    /// Of these, pages that tasks scanned themselves in direct reclaim (`pgscan_direct`): kswapd was not quick enough.
     pub scanned_directly: u64,
-    /// Pages that were swapped in and out.
+    /// Pages that were swapped in.
     pub swapped_in: u64,
-    /// See [`Self::swapped_in`].
+    /// Pages that were swapped out.
     pub swapped_out: u64,
 }
 
-/// The present counters.
+/// The current counters.
 ///
 /// # Errors
 /// [`DeviceError`] when the file cannot be read.
@@ -31,7 +31,7 @@ pub fn read(root: &Root) -> Result<ReclaimCounters, DeviceError> {
     Ok(parse(&root.read(FILE)?))
 }
 
-/// Parses lines of a name and a number; which there are depends on the kernel.
+/// Parses lines of a name and a number; which lines exist depends on the kernel.
 pub fn parse(text: &str) -> ReclaimCounters {
     let mut counters = ReclaimCounters::default();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Where reclaim begins and ends: the watermarks of the zones, from /proc/zoneinfo (proc(5)).
+//! The watermarks of the zones, which start and stop reclaim, from /proc/zoneinfo (proc(5)).
 
 use serde::Serialize;
 
@@ -13,16 +13,16 @@ pub struct Watermarks {
     pub min_kib: u64,
     /// Below it kswapd wakes.
     pub low_kib: u64,
-    /// Above it kswapd sleeps again: what lies below is the kernel's reserve, not memory for applications.
+    /// Above it kswapd sleeps again: memory below it is the kernel's reserve, not memory for applications.
     pub high_kib: u64,
-    /// What zones keep from those who could have taken it elsewhere: the greatest of each zone's `protection`.
+    /// What zones withhold from allocations that could use another zone: the greatest of each zone's `protection`.
     pub protected_kib: u64,
 }
 
-/// The present watermarks.
+/// The current watermarks.
 ///
 /// # Errors
-/// [`DeviceError`] when the file cannot be read or names no zone's watermarks.
+/// [`DeviceError`] when the file cannot be read or contains no zone's watermarks.
 pub fn watermarks(root: &Root) -> Result<Watermarks, DeviceError> {
     let text = root.read(FILE)?;
     let page_kib = rustix::param::page_size() as u64 / 1024;

@@ -1,6 +1,6 @@
 //! Compressed block devices in memory: /sys/block/zramN (Documentation/admin-guide/blockdev/zram.rst).
 //!
-//! `/sys/class/zram-control/hot_add` is never read here: reading it makes a device.
+//! `/sys/class/zram-control/hot_add` is never read here: reading it creates a device.
 
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
@@ -12,11 +12,11 @@ use brisk_base::insertion_sort::insertion_sort;
 
 /// Where block devices are.
 const BLOCK: &str = "/sys/block";
-/// The file whose reading makes one more device, as named on the device.
+/// The file whose reading creates one more device, as named on the device.
 pub const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
-/// What `bd_stat` counts in, whatever the page size.
+/// The unit of `bd_stat`, whatever the page size.
 const BACKING_UNIT_KIB: u64 = 4;
-/// A size that every kernel takes.
+/// A size that every kernel accepts.
 const LEAST_BYTES: &str = "1048576";
 
 /// One zram device.
@@ -24,17 +24,17 @@ const LEAST_BYTES: &str = "1048576";
 pub struct Zram {
     /// `zram0`.
     pub name: String,
-    /// How much it takes before compression; zero while it is not set up.
+    /// Its capacity before compression; zero while it is not set up.
     pub disk_size_bytes: u64,
-    /// The algorithm in force; `None` before Linux 3.15, which had lzo alone.
+    /// The current algorithm; `None` before Linux 3.15, which had only lzo.
     pub algorithm: Option<String>,
     /// The algorithms that can be chosen, in the kernel's order. Those in modules not yet loaded are missing before 6.12.
     pub algorithms_offered: Vec<String>,
-    /// Compressions at a time (`max_comp_streams`): chosen by a person from Linux 3.15 to 4.6, one a CPU since.
+    /// Parallel compressions (`max_comp_streams`): chosen by the user from Linux 3.15 to 4.6, one per CPU since.
     pub streams: Option<u32>,
-    /// What it holds; `None` while it is not set up.
+    /// Its usage; `None` while it is not set up.
     pub usage: Option<Usage>,
-    /// What was written to and read from its backing device, where it has one.
+    /// What was written to and read from its backing device, if it has one.
     pub backing: Option<Backing>,
     /// The kernel can write pages back to a device (CONFIG_ZRAM_WRITEBACK).
     pub writeback: bool,
@@ -45,29 +45,29 @@ pub struct Zram {
 /// What a zram device holds, from `mm_stat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// The pages it stands for, before compression.
+    /// The size of its pages before compression.
     pub original_bytes: u64,
-    /// The same compressed, without the allocator's overhead.
+    /// Their size after compression, without the allocator's overhead.
     pub compressed_bytes: u64,
-    /// The memory that it takes, all included.
+    /// All memory that it takes.
     pub memory_bytes: u64,
-    /// What it may take at most; zero is no limit.
+    /// Its memory limit; zero is no limit.
     pub memory_limit_bytes: u64,
-    /// Pages that would not compress, and take a page each (since Linux 4.19).
+    /// Pages that did not compress, and take a page each (since Linux 4.19).
     pub incompressible_pages: u64,
 }
 
 impl Usage {
-    /// The memory that a byte swapped out takes, those on a backing device included; `None` below a MiB, of which nothing
-    /// can be learned.
+    /// Memory per swapped-out byte, including bytes on a backing device; `None` below a MiB, which is too little for an
+    /// estimate.
     pub fn ratio(&self) -> Option<f64> {
         memory_by_byte(self.memory_bytes, self.original_bytes)
     }
 }
 
 impl Zram {
-    /// The memory that one more byte swapped out will take: the kernel counts pages that were written back among those
-    /// held, although they take none.
+    /// The memory that one more swapped-out byte will take: the kernel counts written-back pages among the stored ones,
+    /// although they take no memory.
     pub fn next_ratio(&self) -> Option<f64> {
         let usage = self.usage?;
         let written_back_bytes = self.backing.as_ref().map_or(0, |backing| backing.held_kib.saturating_mul(1024));
@@ -84,7 +84,7 @@ fn memory_by_byte(memory_bytes: u64, original_bytes: u64) -> Option<f64> {
 pub struct Backing {
     /// The device or file.
     pub path: String,
-    /// What lies there now.
+    /// What it holds now.
     pub held_kib: u64,
     /// What was read back.
     pub read_kib: u64,
@@ -133,7 +133,7 @@ pub fn device(root: &Root, name: String) -> Result<Zram, DeviceError> {
     Ok(Zram { name, disk_size_bytes, algorithm, algorithms_offered, streams, usage, backing, writeback, recompression })
 }
 
-/// Device `name`, which is in use as swap: only what it holds, with the fewest reads, from files that stay open.
+/// Device `name`, which is in use as swap: only its usage, with the fewest reads, from files that stay open.
 ///
 /// # Errors
 /// As [`devices`].
@@ -179,7 +179,7 @@ fn backing(root: &Root, name: &str, read: Read<'_>) -> Result<Option<Backing>, D
     backing.map(Some).ok_or_else(|| malformed(root, name, "bd_stat", "three numbers of 4 KiB", &text))
 }
 
-/// Before Linux 4.1 each number had a file of its own.
+/// Before Linux 4.1 each number had its own file.
 fn old_usage(root: &Root, name: &str) -> Result<Option<Usage>, DeviceError> {
     let number = |leaf: &str| root.read_number::<u64>(file(name, leaf));
     let original_bytes = match number("orig_data_size") {
@@ -200,10 +200,10 @@ pub fn is_name(name: &str) -> bool {
     !number.is_empty() && number.len() <= 9 && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The algorithm in force of device `name`.
+/// The current algorithm of device `name`.
 ///
 /// # Errors
-/// [`DeviceError`] when the device is gone or the file is not as documented.
+/// [`DeviceError`] when the device was removed or the file is not as documented.
 pub fn algorithm(root: &Root, name: &str) -> Result<String, DeviceError> {
     let file = format!("{BLOCK}/{name}/comp_algorithm");
     let text = root.read(&file)?;
@@ -214,7 +214,7 @@ pub fn algorithm(root: &Root, name: &str) -> Result<String, DeviceError> {
 /// Chooses the algorithm of device `name`, which must have no size yet.
 ///
 /// # Errors
-/// The kernel's answer: EBUSY when it has a size, EINVAL for an algorithm that it has not.
+/// The kernel's answer: EBUSY when it has a size, EINVAL for an algorithm that it does not offer.
 pub fn set_algorithm(root: &Root, name: &str, algorithm: &str) -> Result<(), DeviceError> {
     root.write(format!("{BLOCK}/{name}/comp_algorithm"), algorithm)
 }
@@ -227,14 +227,14 @@ pub fn backing_device(root: &Root, name: &str) -> Result<String, DeviceError> {
     root.read(format!("{BLOCK}/{name}/backing_dev"))
 }
 
-/// Lets device `name`, which must have no size yet, write back to block device `path`, or to nothing any more for `none`.
+/// Sets the block device that device `name`, which must have no size yet, writes back to; `none` unsets it.
 ///
 /// # Errors
 /// When there is no `path`; the kernel's answer: EBUSY when it has a size, or `path` is in use, ENOTBLK when that is a
 /// file.
 pub fn set_backing_device(root: &Root, name: &str, path: &str) -> Result<(), DeviceError> {
     if path == "none" {
-        // Only a device with a size was always reset.
+        // Some kernels reset only a device that has a size.
         let _ = set_size(root, name, LEAST_BYTES);
         return set_size(root, name, "0");
     }
@@ -246,29 +246,29 @@ pub fn set_backing_device(root: &Root, name: &str, path: &str) -> Result<(), Dev
     root.write(format!("{BLOCK}/{name}/backing_dev"), path)
 }
 
-/// Block device `path` is not in use, so that it can be written back to: it is not mounted, no swap, and part of nothing.
+/// Checks that block device `path` is unused and can be written back to: not mounted, not swap, and not part of another device.
 ///
 /// # Errors
-/// EBUSY when it is in use; when there is no such device, or for lack of rights.
+/// EBUSY when it is in use; also when there is no such device, or for lack of permission.
 pub fn is_free(root: &Root, path: &str) -> Result<(), DeviceError> {
     let path = root.path(path);
     let fault = |cause| DeviceError::io(&path, Operation::Open, cause);
     if !std::fs::metadata(&path).map_err(fault)?.file_type().is_block_device() {
         return Err(fault(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no block device")));
     }
-    // Of a block device, exclusive means that no other user has claimed it (open(2)).
+    // For a block device, O_EXCL means that no other user has claimed it (open(2)).
     std::fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&path).map(drop).map_err(fault)
 }
 
-/// How much device `name` takes before compression; zero while it is not set up.
+/// The capacity of device `name` before compression; zero while it is not set up.
 ///
 /// # Errors
-/// [`DeviceError`] when the device is gone.
+/// [`DeviceError`] when the device was removed.
 pub fn size_bytes(root: &Root, name: &str) -> Result<u64, DeviceError> {
     root.read_number(format!("{BLOCK}/{name}/disksize"))
 }
 
-/// Sets device `name` up with a size in bytes, or resets it for `0`.
+/// Sets device `name` up with a size in bytes; `0` resets it.
 ///
 /// # Errors
 /// The kernel's answer: EBUSY when it has a size already, or is to be reset while a process uses it.
@@ -279,7 +279,7 @@ pub fn set_size(root: &Root, name: &str, bytes: &str) -> Result<(), DeviceError>
     }
 }
 
-/// Parses `comp_algorithm`: the one in force, and all of them.
+/// Parses `comp_algorithm`: the current one, and all of them.
 pub fn parse_algorithms(text: &str) -> Option<(String, Vec<String>)> {
     let mut chosen = None;
     let mut offered = Vec::new();
@@ -321,19 +321,19 @@ pub fn parse_backing(path: &str, text: &str) -> Option<Backing> {
     Some(Backing { path: path.to_owned(), held_kib, read_kib, written_kib })
 }
 
-/// Whether zram can be had where no device is there yet.
+/// Whether zram is supported where no device exists yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Module {
-    /// The driver is in the kernel or loaded, and makes devices when asked.
+    /// The driver is in the kernel or loaded, and creates devices on request.
     Loaded,
-    /// The module lies below /lib/modules.
+    /// The module is below /lib/modules.
     Loadable,
     /// Neither.
     Missing,
 }
 
-/// How zram could be had on this device, of which `release` is the kernel's.
+/// Whether this device, whose kernel is `release`, supports zram.
 pub fn module(root: &Root, release: &str) -> Module {
     if root.exists(HOT_ADD) || root.exists(format!("{BLOCK}/zram0")) {
         return Module::Loaded;
@@ -385,7 +385,7 @@ mod tests {
         let usage = parse_usage(seven).unwrap();
         assert_eq!((usage.ratio(), usage.incompressible_pages), (Some(0.4), 0));
         assert_eq!(parse_usage(&format!("{} 33 44", seven.trim_end())).unwrap().incompressible_pages, 33);
-        assert_eq!(parse_usage("4096 74 12288 0 12288").unwrap().ratio(), None, "of a page nothing is learned");
+        assert_eq!(parse_usage("4096 74 12288 0 12288").unwrap().ratio(), None, "a page is too little");
         for text in ["", "1 2 3 4", "1 2 3 4 -5", "1 2 3 4 x"] {
             assert_eq!(parse_usage(text), None, "{text:?}");
         }
@@ -431,7 +431,7 @@ mod tests {
 
     // Verifies MEMORY-6.
     #[test]
-    fn a_backing_device_that_is_not_there_is_named() {
+    fn a_missing_backing_device_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         fs::create_dir_all(folder.path().join("sys/block/zram0")).unwrap();

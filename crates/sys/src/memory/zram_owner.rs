@@ -1,4 +1,4 @@
-//! Who else sets zram up on this device: zram-generator (zram-generator.conf(5)), zramswap of Debian's zram-tools,
+//! Other programs that set zram up on this device: zram-generator (zram-generator.conf(5)), zramswap of Debian's zram-tools,
 //! Armbian, and Android's fstab.
 
 use std::collections::BTreeMap;
@@ -12,22 +12,22 @@ use crate::Root;
 pub struct ZramOwner {
     /// The program: `zram-generator`.
     pub name: &'static str,
-    /// The files that say so, as named on the device.
+    /// The files that configure it, as named on the device.
     pub files: Vec<String>,
-    /// The devices by name, each with its settings as they are written there.
+    /// The devices by name, each with its settings as written there.
     pub devices: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// zram-generator's folders, the lowest first.
+/// zram-generator's folders, lowest precedence first.
 const GENERATOR_FOLDERS: [&str; 4] = ["/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd"];
 const GENERATOR_FILE: &str = "zram-generator.conf";
 /// Shell settings: program, file.
 const SHELL_SETTINGS: [(&str, &str); 2] =
     [("zramswap", "/etc/default/zramswap"), ("armbian-zram-config", "/etc/default/armbian-zram-config")];
-/// Where Android's fstab.DEVICE lies.
+/// Where Android's fstab.DEVICE is.
 const FSTAB_FOLDERS: [&str; 3] = ["/vendor/etc", "/odm/etc", "/"];
 
-/// All programs that set zram up on the device below `root`. What cannot be read owns nothing.
+/// All programs that set zram up on the device below `root`. An unreadable file counts as none.
 pub fn owners(root: &Root) -> Vec<ZramOwner> {
     let shell = SHELL_SETTINGS.into_iter().filter_map(|(name, file)| shell_settings(root, name, file));
     generator(root).into_iter().chain(shell).chain(android(root)).collect()
@@ -41,14 +41,14 @@ fn generator(root: &Root) -> Option<ZramOwner> {
             files.push(file.to_owned());
         }
     };
-    // Of several main files the highest alone counts; then the drop-ins of all folders, by name.
+    // Only the main file with the highest precedence is used; then the drop-ins of all folders, by name.
     let main = GENERATOR_FOLDERS.iter().rev().map(|folder| format!("{folder}/{GENERATOR_FILE}"));
     main.filter(|file| root.exists(file)).take(1).for_each(|file| take(&file));
     let mut drop_ins: BTreeMap<String, String> = BTreeMap::new();
     for folder in GENERATOR_FOLDERS.iter().map(|folder| format!("{folder}/{GENERATOR_FILE}.d")) {
         let names = root.list(&folder).unwrap_or_default();
         let settings = names.into_iter().filter(|name| name.ends_with(".conf"));
-        // A file of a higher folder hides one of the same name below.
+        // A file hides one of the same name in a folder of lower precedence.
         drop_ins.extend(settings.map(|name| (name.clone(), format!("{folder}/{name}"))));
     }
     drop_ins.values().for_each(|file| take(file));
@@ -62,7 +62,7 @@ fn merge(devices: &mut BTreeMap<String, BTreeMap<String, String>>, more: BTreeMa
     }
 }
 
-/// Parses zram-generator's file: a section a device, `KEY = VALUE` within. An empty value takes a setting back.
+/// Parses zram-generator's file: a section per device, `KEY = VALUE` within. An empty value unsets a setting.
 pub fn parse_generator(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut devices: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut section = None;
@@ -86,7 +86,7 @@ fn is_zram(name: &str) -> bool {
 
 fn shell_settings(root: &Root, name: &'static str, file: &str) -> Option<ZramOwner> {
     let settings = parse_shell(&root.read(file).ok()?);
-    // Armbian's file can switch all of it off.
+    // Armbian's file can disable all of it.
     if settings.get("ENABLED").is_some_and(|value| value == "false")
         || settings.get("SWAP").is_some_and(|value| value == "false")
     {
@@ -122,7 +122,7 @@ fn android(root: &Root) -> Option<ZramOwner> {
     (!devices.is_empty()).then_some(ZramOwner { name: "Android's init", files, devices })
 }
 
-/// The swaps on zram of an fstab, each with the options of its fifth column: `zramsize`, `max_comp_streams`, ...
+/// The zram swaps of an fstab, each with the options of its fifth column: `zramsize`, `max_comp_streams`, ...
 pub fn parse_fstab(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let swap = |line: &str| {
         let mut words = line.split_ascii_whitespace();

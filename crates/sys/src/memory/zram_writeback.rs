@@ -1,8 +1,8 @@
-//! Writing pages of a zram device back to the block device behind it, one by one, by their index
+//! Writing single pages of a zram device back to its backing device, by their index
 //! (Documentation/admin-guide/blockdev/zram.rst; CONFIG_ZRAM_WRITEBACK, by index since Linux 5.8).
 //!
-//! The index of a page is its place on swap. Which ones would not compress is told by `block_state` of debugfs
-//! (CONFIG_ZRAM_MEMORY_TRACKING), where that is mounted.
+//! The index of a page is its swap slot. `block_state` of debugfs (CONFIG_ZRAM_MEMORY_TRACKING), where that is mounted, shows
+//! which pages are incompressible.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,13 +11,13 @@ use crate::memory::swaps;
 use crate::memory::zram::{self, Zram};
 use crate::{DeviceError, Operation, Root, Tunable};
 
-/// What the kernel's limit is counted in, whatever the page size.
+/// The unit of the kernel's limit, whatever the page size.
 const LIMIT_UNIT_KIB: u64 = 4;
 
-/// The zram device that all swap is on, and which has a device to write back to; else what is missing, in words.
+/// The zram device that holds all swap and has a backing device; else what is missing, in words.
 ///
 /// # Errors
-/// As above. With a second swap area a page's place would not say on which it is.
+/// As above. With a second swap area a page's slot would not show which area it is in.
 pub fn device(root: &Root) -> Result<Zram, String> {
     let areas = swaps::read(root).map_err(|error| root.as_on_device(&error))?;
     let [area] = &areas[..] else { return Err(format!("there are {} swap areas, and it needs one", areas.len())) };
@@ -29,12 +29,12 @@ pub fn device(root: &Root) -> Result<Zram, String> {
     }
 }
 
-/// The file that turns the kernel's own limit of device `name` on, as named on the device.
+/// The file that enables the kernel's writeback limit of device `name`, as named on the device.
 pub fn limit_switch(name: &str) -> String {
     format!("/sys/block/{name}/writeback_limit_enable")
 }
 
-/// Lets the kernel write no more than `kib` back from device `name`, where the limit is on.
+/// Limits the kernel's writeback from device `name` to `kib`, where the limit is enabled.
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] before Linux 5.0.
@@ -42,30 +42,30 @@ pub fn limit(root: &Root, name: &str, kib: u64) -> Result<(), DeviceError> {
     root.write(format!("/sys/block/{name}/writeback_limit"), &(kib / LIMIT_UNIT_KIB).to_string())
 }
 
-/// Pages of a zram device, to be written back.
+/// The pages of a zram device, for writeback.
 #[derive(Debug)]
 pub struct Pages(Tunable);
 
 impl Pages {
-    /// Those of device `name`.
+    /// The pages of device `name`.
     ///
     /// # Errors
-    /// [`DeviceError`] when the kernel has no writeback, or for lack of rights.
+    /// [`DeviceError`] when the kernel has no writeback, or for lack of permission.
     pub fn of(root: &Root, name: &str) -> Result<Self, DeviceError> {
         Tunable::open(root, format!("/sys/block/{name}/writeback")).map(Self)
     }
 
-    /// Writes page `index` back, unless it is there already, has gone, or is one word over and over.
+    /// Writes page `index` back, unless it was written back already, was freed, or is one repeated word.
     ///
     /// # Errors
-    /// ENOSPC when the device behind is full, EIO when it fails or the kernel's limit is reached, EINVAL before Linux 5.8.
+    /// ENOSPC when the backing device is full, EIO when it fails or the kernel's limit is reached, EINVAL before Linux 5.8.
     pub fn write_back(&mut self, index: u32) -> Result<(), DeviceError> {
         self.0.write(&format!("page_index={index}"))
     }
 }
 
-/// Sorts the pages `wanted` (ascending) of device `name`: those that would not compress first, without those that have no
-/// bytes in memory. All of them as they are where the kernel does not say.
+/// Sorts the pages `wanted` (ascending) of device `name`: incompressible ones first, without those that take no memory. Returns
+/// them unchanged where the kernel does not report their state.
 pub fn incompressible_first(root: &Root, name: &str, wanted: Vec<u32>) -> Vec<u32> {
     sorted(root, name, &wanted).unwrap_or(wanted)
 }
@@ -88,10 +88,10 @@ fn sorted(root: &Root, name: &str, wanted: &[u32]) -> Result<Vec<u32>, DeviceErr
     Ok(first)
 }
 
-/// What the kernel says of a page.
+/// The state of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageState {
-    /// It takes memory: it is not on the device behind, and not one word over and over.
+    /// It takes memory: it was not written back, and is not one repeated word.
     pub is_in_memory: bool,
     /// It takes a whole page.
     pub is_incompressible: bool,
@@ -157,7 +157,7 @@ mod tests {
         let (_folder, root) = root_of(&[("sys/kernel/debug/zram/zram0/block_state", text)]);
         let sorted = |name: &str| incompressible_first(&root, name, vec![1, 2, 3, 4, 7, 8]);
         assert_eq!(sorted("zram0"), [3, 1, 7]);
-        assert_eq!(sorted("zram1"), [1, 2, 3, 4, 7, 8], "the kernel does not say");
+        assert_eq!(sorted("zram1"), [1, 2, 3, 4, 7, 8], "the kernel reports no states");
         let (_folder, root) = root_of(&[("sys/kernel/debug/zram/zram0/block_state", "nonsense\n")]);
         assert_eq!(incompressible_first(&root, "zram0", vec![1, 2]), [1, 2]);
     }

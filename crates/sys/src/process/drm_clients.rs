@@ -1,5 +1,5 @@
-//! What processes take of GPUs: the usage statistics that DRM drivers show in /proc/PID/fdinfo/N
-//! (Documentation/gpu/drm-usage-stats.rst, Linux 5.19; which of the counters a driver keeps is its own affair).
+//! GPU usage of processes: the statistics that DRM drivers expose in /proc/PID/fdinfo/N (Documentation/gpu/drm-usage-stats.rst,
+//! Linux 5.19; each driver keeps only some of the counters).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,59 +10,58 @@ use serde::Serialize;
 
 use crate::Root;
 
-/// More descriptors of one process are not looked at.
+/// More descriptors of one process are not read.
 const MOST_DESCRIPTORS: usize = 4096;
 
-/// One opener of a GPU. Descriptors that were copied or handed on are still the same one.
+/// One opener of a GPU. Duplicated and inherited descriptors belong to the same client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientId {
     /// The driver, `i915`.
     pub driver: String,
-    /// The device's address on its bus; empty where the driver does not tell it.
+    /// The device's address on its bus; empty where the driver does not report it.
     pub device: String,
-    /// Its number at that device.
+    /// Its number on that device.
     pub number: String,
 }
 
-/// What one engine has done for a client.
+/// The counters of one engine for a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineCounters {
-    /// Time that it was busy.
+    /// Busy time.
     pub busy_ns: Option<u64>,
-    /// Engines of that kind; one where the driver does not tell.
+    /// Engines of that kind; one where the driver does not report it.
     pub capacity: Option<u64>,
-    /// Cycles that it was busy.
+    /// Busy cycles.
     pub cycles: Option<u64>,
-    /// Cycles that it could have been.
+    /// Cycles available in total.
     pub total_cycles: Option<u64>,
-    /// Cycles in a second at most.
+    /// Maximum cycles per second.
     pub most_hz: Option<u64>,
 }
 
 /// One client and its engines, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Client {
-    /// Who.
+    /// Its identity.
     pub id: ClientId,
-    /// What it has used.
+    /// Its usage.
     pub engines: BTreeMap<String, EngineCounters>,
 }
 
-/// All clients at one moment, each with the first process that has it open.
+/// All clients in one sample, each with the first process that has it open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Clients(BTreeMap<ClientId, (u32, BTreeMap<String, EngineCounters>)>);
 
-/// What a process has taken of the engine that it used most.
+/// A process's usage of the engine that it used most.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EngineShare {
     /// The engine's name, `render`.
     pub engine: String,
-    /// 0 to 1 of what it could have given.
+    /// Its share of the engine's capacity, 0 to 1.
     pub share: f64,
 }
 
-/// The clients of `pids`. Processes whose descriptors may not be seen are passed over; where there is no GPU,
-/// no process is read.
+/// The clients of `pids`. Processes whose descriptors may not be read are skipped; without a GPU, no process is read.
 pub fn sample(root: &Root, pids: impl IntoIterator<Item = u32>) -> Clients {
     let mut clients = Clients::default();
     if !root.exists("/dev/dri") {
@@ -79,7 +78,7 @@ pub fn sample(root: &Root, pids: impl IntoIterator<Item = u32>) -> Clients {
     clients
 }
 
-/// The descriptors of `pid` that lead to a GPU.
+/// The descriptors of `pid` that refer to a GPU.
 fn descriptors(root: &Root, pid: u32) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(root.path(format!("/proc/{pid}/fd"))).into_iter().flatten();
     let leads_to_gpu = |path: &Path| fs::read_link(path).is_ok_and(|target| target.starts_with("/dev/dri"));
@@ -99,7 +98,7 @@ pub fn parse(text: &str) -> Option<Client> {
 impl Client {
     fn take(&mut self, key: &str, value: &str) {
         type Set = fn(&mut EngineCounters, u64);
-        // The longer beginning first: one is the beginning of another.
+        // Longer prefixes first: one is the beginning of another.
         const COUNTERS: [(&str, Set); 5] = [
             ("engine-capacity-", |engine, count| engine.capacity = Some(count)),
             ("engine-", |engine, ns| engine.busy_ns = Some(ns)),
@@ -121,7 +120,7 @@ impl Client {
     }
 }
 
-/// A number with its unit, if it has one: nanoseconds and hertz stay, what is larger becomes those.
+/// A number with its unit, if any, converted to nanoseconds or hertz.
 fn parse_amount(value: &str) -> Option<u64> {
     let mut words = value.split_ascii_whitespace();
     let number: u64 = words.next()?.parse().ok()?;
@@ -134,9 +133,9 @@ fn parse_amount(value: &str) -> Option<u64> {
 }
 
 impl EngineCounters {
-    /// What was used since `before`, `wall` ago, 0 to 1; `None` where the driver tells too little.
+    /// The usage since `before`, `wall` ago, 0 to 1; `None` where the driver reports too few counters.
     fn share_since(&self, before: &Self, wall: Duration) -> Option<f64> {
-        // A driver may count backwards for a moment: that is no use at all.
+        // A driver may briefly count backwards: that counts as no usage.
         let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?) as f64);
         let of_time = || {
             let capacity = self.capacity.unwrap_or(1).max(1) as f64;
@@ -152,7 +151,7 @@ impl EngineCounters {
 }
 
 impl Clients {
-    /// By process, what it has used most since `before`, `wall` ago. A client that was not there before is left out.
+    /// Per process, the engine that it used most since `before`, `wall` ago. A client that did not exist before is left out.
     pub fn shares_since(&self, before: &Self, wall: Duration) -> BTreeMap<u32, EngineShare> {
         let mut used: BTreeMap<(u32, &str), f64> = BTreeMap::new();
         for (id, (pid, engines)) in &self.0 {
@@ -186,7 +185,7 @@ mod tests {
         )
     }
 
-    /// A device on which each process has these descriptors: its number, where they lead, what they tell.
+    /// A device on which each process has these descriptors: number, target, content.
     fn device(descriptors: &[(u32, u32, &str, String)]) -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
@@ -203,7 +202,7 @@ mod tests {
 
     // Verifies ON-4.
     #[test]
-    fn whatever_a_driver_counts_becomes_a_share() {
+    fn each_kind_of_counter_becomes_a_share() {
         for (name, before, after, expected) in [
             ("time", "drm-engine-render:\t0 ns\n", "drm-engine-render:\t250000000 ns\n", 0.25),
             (
@@ -251,14 +250,14 @@ mod tests {
                 client(number, &format!("drm-engine-render:\t{render} ns\ndrm-engine-copy:\t{copy} ns\n"))
             };
             device(&[
-                // One client, by two descriptors and in the child that inherited them.
+                // One client, with two descriptors, and in the child that inherited them.
                 (7, 3, "/dev/dri/renderD128", text("1")),
                 (7, 4, "/dev/dri/renderD128", text("1")),
                 (8, 3, "/dev/dri/renderD128", text("1")),
                 // A second client of the same process, and one of another.
                 (7, 5, "/dev/dri/card0", text("2")),
                 (9, 3, "/dev/dri/card0", text("3")),
-                // Something else that says the same.
+                // Another kind of file with the same content.
                 (9, 4, "/tmp/renderD128", text("4")),
             ])
         };
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_client_is_none() {
+    fn text_without_a_client_is_none() {
         for text in ["", "pos:\t0\n", "drm-driver:\tvgem\n", "drm-client-id:\t\n", "drm-engine-render:\t7 ns\n"] {
             assert_eq!(parse(text), None, "{text:?}");
         }

@@ -1,4 +1,4 @@
-//! Who was made by a thread: its process's other threads and its descendants (`/proc/PID/task`, and
+//! The threads that a thread may have created: its process's other threads and its descendants (`/proc/PID/task`, and
 //! `/proc/PID/task/TID/children`, which needs CONFIG_PROC_CHILDREN).
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use crate::{BootTime, Root, process};
 
 /// More kin than this is not followed.
 const MOST: usize = 4096;
-/// Start times are counted in these.
+/// The unit of start times.
 const TICK: Duration = Duration::from_millis(process::TICK_MS);
 
-/// A thread that came to be.
+/// A related thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Kin {
     /// Its number.
@@ -29,12 +29,12 @@ impl Kin {
     }
 }
 
-/// Kin at one moment: threads of one process have the same, and it is looked at once.
+/// Kin in one sample: threads of one process have the same kin, so it is read once.
 #[derive(Debug, Default)]
 pub struct Families(BTreeMap<u32, Vec<Kin>>);
 
 impl Families {
-    /// The kin of thread `tid` that came to be after `since`, itself excluded. Who has ended is missing.
+    /// The kin of thread `tid` that was created after `since`, without `tid`. Threads that have exited are missing.
     pub fn born_since(&mut self, root: &Root, tid: u32, since: BootTime) -> Vec<Kin> {
         let status = root.read(format!("/proc/{tid}/status")).unwrap_or_default();
         let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! ProcessDescription of one process from /proc/PID (proc(5)).
+//! The description of one process, from /proc/PID (proc(5)).
 
 pub mod drm_clients;
 pub mod first_process;
@@ -22,14 +22,14 @@ use crate::{DeviceError, Root};
 /// A clock tick of times in /proc: USER_HZ is 100 on every architecture that brisk runs on.
 pub const TICK_MS: u64 = 10;
 
-/// What a policy may want to know of a process.
+/// What a policy may need of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessDescription {
     /// Its parent; zero for the first process and for kernel threads' root.
     pub parent: u32,
     /// Its name (`comm`), at most 15 bytes.
     pub command: String,
-    /// When it started, in clock ticks since boot (field 22 of `stat`): with the pid it names one process for ever.
+    /// When it started, in clock ticks since boot (field 22 of `stat`): with the pid it identifies one process for ever.
     pub start_time_ticks: u64,
     /// Its real user id, where `status` could be read.
     pub uid: Option<u32>,
@@ -54,7 +54,7 @@ pub fn facts(root: &Root, pid: u32) -> Result<ProcessDescription, DeviceError> {
     })
 }
 
-/// The control group of process `pid` that says most of it ([`parse_cgroup`]).
+/// The most specific control group of process `pid` ([`parse_cgroup`]).
 pub fn group(root: &Root, pid: u32) -> Option<String> {
     root.read(format!("/proc/{pid}/cgroup")).ok().and_then(|text| parse_cgroup(&text))
 }
@@ -67,7 +67,7 @@ pub fn start_time_ticks(root: &Root, pid: u32) -> Result<u64, DeviceError> {
     Ok(stat(root, pid)?.start_time_ticks)
 }
 
-/// One life of a process: a number goes to another one when its owner has ended.
+/// One life of a process: its number is reused after it has exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Life {
     /// Its number.
@@ -76,18 +76,18 @@ pub struct Life {
     pub start_time_ticks: u64,
 }
 
-/// This life of process `pid`; `None` when it has ended.
+/// The current life of process `pid`; `None` when it has exited.
 pub fn life(root: &Root, pid: u32) -> Option<Life> {
     let start_time_ticks = start_time_ticks(root, pid).ok()?;
     Some(Life { pid, start_time_ticks })
 }
 
-/// What brisk takes from /proc/PID/stat.
+/// What brisk reads from /proc/PID/stat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatFacts {
     /// Field 4.
     pub parent: u32,
-    /// Field 2 without its brackets.
+    /// Field 2 without its parentheses.
     pub command: String,
     /// Field 22.
     pub start_time_ticks: u64,
@@ -95,16 +95,16 @@ pub struct StatFacts {
     pub cpu_ticks: u64,
     /// Fields 16 and 17 together: CPU time of its children that have ended and of theirs, in clock ticks.
     pub children_ticks: u64,
-    /// Field 3 is `Z` or `X`: its parent has not reaped it, but it holds nothing any more.
+    /// Field 3 is `Z` or `X`: its parent has not reaped it, but it holds no resources any more.
     pub is_dead: bool,
-    /// Field 9 has `PF_EXITING`: it ends, and the kernel moves it to no other control group.
+    /// Field 9 has `PF_EXITING`: it is exiting, and the kernel does not move it to another control group.
     pub is_exiting: bool,
 }
 
 /// `PF_EXITING` of the kernel's include/linux/sched.h, the same on every architecture.
 const EXITING: u64 = 0x4;
 
-/// The facts of process `pid` that one read of `stat` gives.
+/// The facts from one read of the `stat` of process `pid`.
 ///
 /// # Errors
 /// As [`facts`].
@@ -122,14 +122,14 @@ pub fn command(root: &Root, pid: u32) -> Result<String, DeviceError> {
     root.read(format!("/proc/{pid}/comm"))
 }
 
-/// `pid` as system calls take it; none for a number that no process can have.
+/// `pid` for system calls; none for a number that no process can have.
 pub fn id(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-/// True when `pid` of this system runs no more, whether or not its parent has waited for it.
+/// True when `pid` of this system has ended, whether or not its parent has reaped it.
 pub fn has_ended(pid: u32) -> bool {
-    // A signal asks the kernel itself: /proc may be mounted so that it hides other users' processes.
+    // A signal queries the kernel directly: /proc may be mounted so that it hides other users' processes.
     let Some(process) = id(pid) else { return true };
     match test_kill_process(process) {
         Err(Errno::SRCH) => true,
@@ -137,7 +137,7 @@ pub fn has_ended(pid: u32) -> bool {
     }
 }
 
-/// Parses /proc/PID/stat; the name may hold blanks and brackets, so it ends at the last bracket.
+/// Parses /proc/PID/stat; the name may contain blanks and parentheses, so it ends at the last parenthesis.
 pub fn parse_stat(text: &str) -> Option<StatFacts> {
     let (before, after) = text.rsplit_once(')')?;
     let (_, command) = before.split_once('(')?;
@@ -166,8 +166,8 @@ pub fn parse_real_uid(text: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The cgroup that says most of a process, from /proc/PID/cgroup (cgroups(7)): Android's cpuset group (`/top-app`),
-/// else the unified hierarchy's path.
+/// The most specific cgroup of a process, from /proc/PID/cgroup (cgroups(7)): Android's cpuset group (`/top-app`), else the
+/// unified hierarchy's path.
 pub fn parse_cgroup(text: &str) -> Option<String> {
     let mut unified = None;
     for line in text.lines() {
@@ -227,7 +227,7 @@ mod tests {
         for gone in [child.id(), 0, u32::MAX] {
             assert!(has_ended(gone), "{gone}");
         }
-        assert!(!has_ended(1), "another user's process lives too");
+        assert!(!has_ended(1), "another user's process is alive too");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The pages of this program's own code (proc_pid_maps(5), madvise(2)).
 //!
-//! A program that starts touches most of its code once, to parse arguments and read files, and then keeps it mapped. A
-//! daemon that waits needs little of it: what is unmapped the kernel may use for others, and what is needed after all
-//! comes back from the file, a page fault later.
+//! A program uses most of its code once at start, to parse arguments and read files, and then keeps it mapped. A waiting daemon
+//! needs little of it: the kernel can use unmapped pages for other programs, and a page that is needed again is read back from
+//! the file, at the cost of a page fault.
 
 use std::ffi::c_void;
 use std::io;
@@ -14,20 +14,20 @@ use rustix::mm::{Advice, madvise};
 /// Unmaps the code's pages until they are needed again. Returns the size of the code, in bytes.
 ///
 /// # Errors
-/// The kernel's answer; then they simply stay.
+/// The kernel's answer; the pages then stay mapped.
 pub fn unmap() -> io::Result<usize> {
     let program = std::fs::read_link("/proc/self/exe")?;
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let code = find_code(&maps, &program.to_string_lossy())
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no code of this program in /proc/self/maps"))?;
-    // SAFETY: the range is a private mapping of the program's file without write permission, so what it holds is what
-    // the file holds: the linker's relocations touch data only, as a mapping that is never writable shows. Threads that
-    // run in it fault its pages in again.
+    // SAFETY: the range is a private mapping of the program's file without write permission, so its content is the file's: the
+    // linker's relocations change data only, as a mapping that is never writable shows. Threads that execute it fault its pages
+    // in again.
     unsafe { madvise(code.start as *mut c_void, code.len(), Advice::LinuxDontNeed)? };
     Ok(code.len())
 }
 
-/// The addresses of the mapping that runs `program`.
+/// The addresses of the executable mapping of `program`.
 fn find_code(maps: &str, program: &str) -> Option<Range<usize>> {
     maps.lines().find_map(|line| {
         let (addresses, rest) = line.split_once(' ')?;

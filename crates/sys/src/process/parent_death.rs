@@ -1,4 +1,4 @@
-//! A child that does not outlive who started it: prctl(2), `PR_SET_PDEATHSIG`.
+//! A child that does not outlive its parent: prctl(2), `PR_SET_PDEATHSIG`.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -6,9 +6,9 @@ use std::process::Command;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// Sends the command's process `signal` when the thread that starts it ends, however that comes about.
+/// Sends the command's process `signal` when the thread that starts it ends in any way.
 ///
-/// Starting it fails with `ESRCH` when the thread's process ends meanwhile.
+/// Starting it fails with `ESRCH` when that thread's process ends meanwhile.
 pub fn follow(command: &mut Command, signal: Signal) {
     let parent = getpid();
     let prepare = move || {

@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket.
+//! The process at the other end of a Unix socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,12 +14,12 @@ pub struct Peer {
     pub uid: u32,
     /// Its effective group id.
     pub gid: u32,
-    /// Its further groups.
+    /// Its supplementary groups.
     pub groups: Vec<u32>,
 }
 
 impl Peer {
-    /// Asks the kernel (SO_PEERCRED and SO_PEERGROUPS, unix(7)). Kernels before 4.13 tell no further groups.
+    /// Queries the kernel (SO_PEERCRED and SO_PEERGROUPS, unix(7)). Kernels before 4.13 report no supplementary groups.
     ///
     /// # Errors
     /// When the socket is not connected.
@@ -40,7 +40,7 @@ impl Peer {
 }
 
 fn groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
-    /// NGROUPS_MAX is 65536; no user who should use this socket is in more than this.
+    /// NGROUPS_MAX is 65536; no user that should use this socket is in more groups than this.
     const LIMIT: usize = 1024;
     let mut groups = vec![0u32; LIMIT];
     let mut length = size_of_val(groups.as_slice()) as libc::socklen_t;

@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// `CN_IDX_PROC` and `CN_VAL_PROC`: the connector's address, and the multicast group.
 const CONNECTOR_PROCESS: u32 = 1;
 const LISTEN: u32 = 1;
-/// `PROC_CN_MCAST_IGNORE`: takes one `LISTEN` back.
+/// `PROC_CN_MCAST_IGNORE`: cancels one `LISTEN`.
 const IGNORE: u32 = 2;
 const NETLINK_HEADER_BYTES: usize = 16;
 const CONNECTOR_HEADER_BYTES: usize = 20;
@@ -29,7 +29,7 @@ const NETLINK_OVERRUN: u16 = 4;
 
 /// A storm of 1000 forks a second sends about 300 KB of socket buffers a second: this holds a second or more of it.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
-/// Datagrams taken by one call, so that a storm cannot keep the caller from its other work.
+/// Datagrams read by one call, so that a storm cannot keep the caller from its other work.
 const DATAGRAMS_AT_ONCE: usize = 256;
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -38,14 +38,14 @@ const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_millis(500);
 pub enum Notice {
     /// The answer to a subscription: zero or an errno.
     Acknowledged(u32),
-    /// A process was born.
+    /// A process was created.
     Fork {
         /// Its parent's process id.
         parent: u32,
         /// Its own.
         child: u32,
     },
-    /// It runs another program.
+    /// It executed another program.
     Exec {
         /// The process.
         pid: u32,
@@ -75,28 +75,28 @@ pub enum Notice {
     Lost,
 }
 
-/// A notice and when it happened.
+/// A notice and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedNotice {
-    /// When, in nanoseconds of CLOCK_MONOTONIC; zero for [`Notice::Lost`].
+    /// Its time, in nanoseconds of CLOCK_MONOTONIC; zero for [`Notice::Lost`].
     pub monotonic_ns: u64,
-    /// What.
+    /// The event.
     pub notice: Notice,
 }
 
-/// The present moment on the clock of [`TimedNotice::monotonic_ns`].
+/// The current time on the clock of [`TimedNotice::monotonic_ns`].
 pub fn monotonic_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Why process events cannot be had, and what to do.
+/// Why process events are not available, with advice.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessEventsError {
     /// The kernel was built without CONFIG_CONNECTOR.
     #[error("the kernel has no netlink connector (CONFIG_CONNECTOR): use another trigger, such as the top-app cpuset")]
     NoConnector,
-    /// Joining the group needs a right that this process lacks.
+    /// Joining the group needs a capability that this process lacks.
     #[error("process events need CAP_NET_ADMIN: run as root, or grant it (AmbientCapabilities=CAP_NET_ADMIN)")]
     Denied,
     /// The kernel did not answer: no CONFIG_PROC_EVENTS, or not in the first pid and user namespaces.
@@ -122,9 +122,9 @@ pub struct MalformedEvent(&'static str);
 
 /// A subscription to the process events of the whole system.
 ///
-/// As long as there is a listener, the kernel makes a message of every fork, exec and exit. Before Linux 6.6 it only counts
-/// listeners and does not notice that one has died: a subscription that is dropped takes itself out of the count, after
-/// one that ends by SIGKILL the kernel makes messages without a listener until the next boot.
+/// While there is a listener, the kernel creates a message for every fork, exec and exit. Before Linux 6.6 it only counts
+/// listeners and does not notice their death: a subscription that is dropped unsubscribes, but after one that ends by SIGKILL
+/// the kernel creates messages without a listener until the next boot.
 #[derive(Debug)]
 pub struct ProcessEvents {
     socket: OwnedFd,
@@ -137,7 +137,7 @@ impl ProcessEvents {
     /// Subscribes, and waits for the kernel's acknowledgement.
     ///
     /// # Errors
-    /// [`ProcessEventsError`], which says what to do.
+    /// [`ProcessEventsError`], with advice.
     pub fn open() -> Result<Self, ProcessEventsError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(netlink::CONNECTOR)).map_err(
@@ -146,7 +146,7 @@ impl ProcessEvents {
                 error => fault("open", error),
             },
         )?;
-        // Above net.core.rmem_max only with CAP_NET_ADMIN; the default buffer works too, it only loses sooner.
+        // Only CAP_NET_ADMIN allows more than net.core.rmem_max; the default buffer works too, but overflows sooner.
         if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES).is_err() {
             let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES);
         }
@@ -164,11 +164,11 @@ impl ProcessEvents {
         Ok(events)
     }
 
-    /// Tells the kernel to make messages of processes, or that this process does not need them for now; a fork then costs what it
-    /// does without us. What is on its way still arrives.
+    /// Tells the kernel whether this process needs messages now; while it does not, a fork costs as little as without brisk.
+    /// Queued messages still arrive.
     ///
     /// # Errors
-    /// [`ProcessEventsError::Io`]; it goes on as before.
+    /// [`ProcessEventsError::Io`]; the subscription is then unchanged.
     pub fn listen(&mut self, listen: bool) -> Result<(), ProcessEventsError> {
         if listen != self.listening {
             let operation = if listen { LISTEN } else { IGNORE };
@@ -207,14 +207,14 @@ impl ProcessEvents {
         }
     }
 
-    /// Takes what has arrived, without waiting, and appends it to `notices`; at most a few hundred at once, so call it
-    /// again as long as the descriptor is readable. A message that is malformed or not from the kernel is skipped.
+    /// Appends the notices that have arrived to `notices`, without waiting; at most a few hundred per call, so call it again
+    /// while the descriptor is readable. A message that is malformed or not from the kernel is skipped.
     ///
     /// # Errors
-    /// [`ProcessEventsError::Io`] when the socket fails; lost events are no error but [`Notice::Lost`].
+    /// [`ProcessEventsError::Io`] when the socket fails; lost events are not an error but [`Notice::Lost`].
     pub fn receive(&mut self, notices: &mut Vec<TimedNotice>) -> Result<(), ProcessEventsError> {
         notices.append(&mut self.early);
-        // Not zeroed: that would take longer than to receive.
+        // Not zeroed: that would take longer than the receive.
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         for _ in 0..DATAGRAMS_AT_ONCE {
             match recvfrom(&self.socket, &mut buffer[..], RecvFlags::empty()) {
@@ -239,7 +239,7 @@ impl ProcessEvents {
 
 impl Drop for ProcessEvents {
     fn drop(&mut self) {
-        // At the end no caller is left to tell of a failure.
+        // No caller is left to report a failure to.
         let _ = self.listen(false);
     }
 }
@@ -271,11 +271,11 @@ fn subscription(operation: u32) -> Vec<u8> {
     message
 }
 
-/// Parses one datagram, which may hold several netlink messages, and appends what it says to `notices`.
-/// Kinds that are not of interest (group, session, trace, core dump, single threads) add nothing.
+/// Parses one datagram, which may hold several netlink messages, and appends their notices to `notices`. Kinds of no interest
+/// (group, session, trace, core dump, single threads) add nothing.
 ///
 /// # Errors
-/// [`MalformedEvent`] at the first message that contradicts the format; what was before it is kept.
+/// [`MalformedEvent`] at the first message that contradicts the format; the notices before it are kept.
 pub fn parse(datagram: &[u8], notices: &mut Vec<TimedNotice>) -> Result<(), MalformedEvent> {
     let mut rest = datagram;
     while !rest.is_empty() {
@@ -364,7 +364,7 @@ mod tests {
         notices.into_iter().map(|timed| timed.notice).collect()
     }
 
-    /// Whether the birth of a process of ours is heard, however long that takes.
+    /// Whether the creation of a child process is reported, within 20 s.
     fn hears(events: &mut ProcessEvents) -> bool {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
@@ -384,7 +384,7 @@ mod tests {
 
     // Verifies COST-1.
     #[test]
-    fn who_pauses_hears_again_and_who_ends_leaves_others_hearing() {
+    fn events_resume_after_a_pause_and_other_listeners_keep_theirs() {
         let (mut ours, other) = match (ProcessEvents::open(), ProcessEvents::open()) {
             (Ok(ours), Ok(other)) => (ours, other),
             (Err(error), _) | (_, Err(error)) => return eprintln!("skipped: {error}"),
@@ -433,7 +433,7 @@ mod tests {
 
     // Verifies LAUNCH-1.
     #[test]
-    fn this_kernel_reports_a_process_of_ours() {
+    fn this_kernel_reports_a_child_process() {
         let mut events = match ProcessEvents::open() {
             Ok(events) => events,
             Err(error) => return eprintln!("skipped: {error}"),

@@ -1,4 +1,4 @@
-//! A filter in the kernel for process events: an event that no mechanism wants does not wake the daemon.
+//! A kernel filter for process events: an event that no mechanism wants does not wake the daemon.
 //!
 //! The connector reports every fork, exec and exit of the system, threads included. A classic BPF program on the
 //! socket (Documentation/networking/filter.rst; SO_ATTACH_FILTER in socket(7)) drops a message before it is queued.
@@ -9,15 +9,15 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The kinds of events to let through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Births of processes; never of threads.
+    /// Creation of processes; never of threads.
     pub fork: bool,
-    /// New programs.
+    /// Executions of programs.
     pub exec: bool,
-    /// New names of processes; never of threads.
+    /// Name changes of processes; never of threads.
     pub comm: bool,
-    /// New users.
+    /// User changes.
     pub uid: bool,
-    /// Ends of processes; never of threads.
+    /// Exits of processes; never of threads.
     pub exit: bool,
 }
 
@@ -34,10 +34,10 @@ const RETURN: u16 = 0x06;
 const ACCEPT: u32 = u32::MAX;
 const DROP: u32 = 0;
 
-/// Lets only `wanted` reach `socket`, a subscription to process events, from now on.
+/// From now on, lets only `wanted` events reach `socket`, a subscription to process events.
 ///
 /// # Errors
-/// The kernel's answer; the filter that was there before stays.
+/// The kernel's answer; the previous filter stays.
 pub fn attach(socket: impl AsFd, wanted: Wanted) -> io::Result<()> {
     let mut program = program(wanted);
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
@@ -55,7 +55,7 @@ pub fn attach(socket: impl AsFd, wanted: Wanted) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// For each wanted kind: is it this one, and if threads have it too, is it the process itself?
+/// For each wanted kind: compares the kind, and where threads have it too, checks that the event is the process's own.
 fn program(wanted: Wanted) -> Vec<libc::sock_filter> {
     let instruction =
         |code, jump_true, jump_false, value| libc::sock_filter { code, jt: jump_true, jf: jump_false, k: value };
@@ -70,7 +70,7 @@ fn program(wanted: Wanted) -> Vec<libc::sock_filter> {
     let mut program = Vec::new();
     for (_, kind, thread_word) in kinds.into_iter().filter(|(is_wanted, ..)| *is_wanted) {
         program.push(instruction(LOAD_WORD, 0, 0, KIND_OFFSET));
-        // BPF loads words in network order, the connector writes them in the host's.
+        // BPF loads words in network order, the connector writes them in host order.
         let kind = u32::to_be(kind);
         match thread_word {
             None => program.push(instruction(JUMP_IF_EQUAL, 0, 1, kind)),
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::process::process_events::{Notice, ProcessEvents};
 
-    /// What arrives of a process that starts a thread's worth of events: fork, exec, exit, and a thread of ours.
+    /// The events of a child process that arrive: fork, exec, exit. This process also creates a thread meanwhile.
     fn kinds_seen(wanted: Wanted) -> Option<Vec<&'static str>> {
         let mut events = match ProcessEvents::open() {
             Ok(events) => events,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wanted_arrives() {
+    fn only_wanted_events_arrive() {
         let cases: [(Wanted, &[&str]); 4] = [
             (Wanted { fork: true, exec: true, comm: true, uid: true, exit: true }, &["fork", "exec", "exit"]),
             (Wanted { exec: true, ..Wanted::default() }, &["exec"]),

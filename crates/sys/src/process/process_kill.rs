@@ -1,4 +1,4 @@
-//! Ending a process for its memory: pidfd_open(2), pidfd_send_signal(2), process_mrelease (Linux 5.15).
+//! Killing a process for its memory: pidfd_open(2), pidfd_send_signal(2), process_mrelease (Linux 5.15).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,26 +11,26 @@ use crate::process;
 /// Its number is the same on every architecture, and not every C library names it.
 const PROCESS_MRELEASE: libc::c_long = 448;
 
-/// A hold on one life of a process: its number may be used again, this never means another one. Readable when the process
-/// has ended.
+/// A handle on one life of a process: its number may be reused, but this never refers to another process. Readable when the
+/// process has ended.
 #[derive(Debug)]
 pub struct Hold {
     pidfd: OwnedFd,
 }
 
-/// What became of the memory of a process that was killed.
+/// What happened to the memory of a process that was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// It is free now, before the process itself has got so far.
+    /// It was freed now, before the process itself did so.
     Released,
-    /// The process has given it up by itself already.
+    /// The process has already freed it.
     AlreadyGone,
-    /// This kernel or this moment does not allow it; the process gives it up when it ends.
+    /// The kernel does not support it, or not now; the process frees it when it ends.
     Refused,
 }
 
 impl Hold {
-    /// A hold on process `pid`.
+    /// A handle on process `pid`.
     ///
     /// # Errors
     /// ESRCH when it has ended, ENOSYS before Linux 5.3.
@@ -39,15 +39,15 @@ impl Hold {
         Ok(Self { pidfd: pidfd_open(pid, PidfdFlags::empty())? })
     }
 
-    /// Kills it.
+    /// Kills the process.
     ///
     /// # Errors
-    /// ESRCH when it has ended, EPERM without the right to.
+    /// ESRCH when it has ended, EPERM without permission.
     pub fn kill(&self) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.pidfd, Signal::KILL)?)
     }
 
-    /// Takes the memory of the process, which was killed, in this one's time: it may itself be waiting for something.
+    /// Frees the memory of the process, which was killed, in the caller's time: the process itself may be blocked.
     pub fn release_memory(&self) -> Release {
         // SAFETY: two integers; the descriptor is open for as long as `self` is.
         let result = unsafe { libc::syscall(PROCESS_MRELEASE, self.pidfd.as_raw_fd(), 0u32) };
@@ -65,10 +65,10 @@ impl AsFd for Hold {
     }
 }
 
-/// Kills `pid` where the kernel has no pidfd: the number may have gone to another process since it was looked at.
+/// Kills `pid` where the kernel has no pidfd: the number may have been reused since it was read.
 ///
 /// # Errors
-/// ESRCH when it has ended, EPERM without the right to.
+/// ESRCH when it has ended, EPERM without permission.
 pub fn kill_by_number(pid: u32) -> io::Result<()> {
     let pid = process::id(pid).ok_or(Errno::SRCH)?;
     Ok(kill_process(pid, Signal::KILL)?)
@@ -83,7 +83,7 @@ mod tests {
 
     // Verifies MEMORY-4.
     #[test]
-    fn a_held_process_is_killed_once_and_its_memory_is_taken() {
+    fn a_held_process_is_killed_once_and_its_memory_is_freed() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let hold = match Hold::on(child.id()) {
             Ok(hold) => hold,
@@ -93,7 +93,7 @@ mod tests {
                 return eprintln!("skipped: {error}");
             }
         };
-        assert_eq!(hold.release_memory(), Release::Refused, "it lives");
+        assert_eq!(hold.release_memory(), Release::Refused, "it is alive");
         hold.kill().unwrap();
         let _ = hold.release_memory();
         assert_eq!(child.wait().unwrap().signal(), Some(9));

@@ -1,9 +1,9 @@
-//! Every process and what CPU time it has taken, many times a second, for less than one percent of a CPU.
+//! All processes and their CPU time, sampled many times a second, for less than one percent of a CPU.
 //!
-//! /proc/PID/stat of each process stays open. One that did nothing is looked at less and less often, and hardly ever while
-//! the CPUs did no more than those that are looked at each time: its counters tell afterwards what it did meanwhile. /proc
-//! is listed only when /proc/loadavg says that threads came or went. A process is its number and its start, for numbers
-//! come again.
+//! /proc/PID/stat of each process stays open. An idle process is sampled with exponential back-off, and rarely while the
+//! processes that are sampled each time account for all CPU time: its counters show afterwards what it used meanwhile. /proc is
+//! listed only when /proc/loadavg shows that threads were created or have exited. A process is identified by its number and its
+//! start time, because numbers are reused.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -17,55 +17,55 @@ use crate::fields::{Fields, number};
 use crate::kept_file::KeptFile;
 use crate::{DeviceError, Operation, Root, descriptors};
 
-/// So many looks pass at most between two looks at a process.
+/// At most this many samples pass between two samples of a process.
 pub const LONGEST_GAP_SAMPLES: u32 = 128;
-/// And so many while a process works and it is not known which.
+/// And this many while a process uses CPU time and it is not known which.
 const ALERT_GAP_SAMPLES: u32 = 16;
-/// CPU time that no sampled process has used, in clock ticks: from here on the quiet ones are sampled.
+/// CPU time that no sampled process has used, in clock ticks, from which the quiet processes are sampled.
 const UNEXPLAINED_TICKS: u64 = 5;
-/// A process that did nothing so often in a row is quiet.
+/// A process that did nothing in this many samples in a row is quiet.
 const QUIET_AFTER_SAMPLES: u32 = 3;
-/// New processes that are met in one look; in a fork storm the others wait for the next, and most end before.
+/// New processes that are added per sample; in a fork storm the rest wait for the next sample, and most exit before.
 const NEW_IN_ONE_SAMPLE: usize = 64;
-/// comm (proc_pid_comm(5)) is cut off here, and a longer name is in the command line.
+/// Names are truncated to this. A name that is too long for comm (proc_pid_comm(5)) is in the command line.
 const NAME_LIMIT_BYTES: usize = 256;
-/// The parent of the kernel's own threads, which have no command line. In a container that may be another process, whose
-/// children are then called by their comm.
+/// The parent of kernel threads, which have no command line. In a container another process may have this number; its children
+/// are then named by their comm.
 const KTHREADD: u32 = 2;
 const LISTING_BYTES: usize = 32 * 1024;
 
-/// What was seen in a sample.
+/// An event of a sample.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen<'a> {
-    /// A process that was not known.
+    /// A process that was not known before.
     Born {
         /// Its number.
         pid: u32,
         /// Its parent's.
         parent: u32,
-        /// When it began, in clock ticks since boot.
+        /// When it started, in clock ticks since boot.
         start_ticks: u64,
         /// The program of its command line, else its comm.
         name: &'a str,
     },
-    /// It has another name: mostly it runs another program.
+    /// Its name has changed: usually it has executed another program.
     Renamed {
         /// Its number.
         pid: u32,
         /// The new one.
         name: &'a str,
     },
-    /// It was looked at: after `Born`, and whenever something has changed.
+    /// It was sampled: after `Born`, and whenever something has changed.
     Ran {
         /// Its number.
         pid: u32,
         /// The letter of its state.
         state: u8,
-        /// In user space since it began, in clock ticks; all its threads.
+        /// Time in user space since it started, in clock ticks; all its threads.
         user_ticks: u64,
-        /// In the kernel.
+        /// Time in the kernel.
         system_ticks: u64,
-        /// Looks since it was looked at last; 1 when it was in the look before.
+        /// Samples since its last sample; 1 when that was the previous one.
         samples: u32,
     },
     /// It has ended.
@@ -75,7 +75,7 @@ pub enum Seen<'a> {
     },
 }
 
-/// The processes that are known.
+/// The known processes.
 #[derive(Debug)]
 pub struct ProcessWatch {
     root: Root,
@@ -87,11 +87,11 @@ pub struct ProcessWatch {
     passed_over: u64,
     descriptors_left: u64,
     now: u32,
-    /// Of all CPUs, when it was told last.
+    /// Of all CPUs, when last reported.
     busy_ticks: Option<u64>,
     explained_ticks: u64,
     unexplained_ticks: u64,
-    /// Until this look the quiet ones are looked at too.
+    /// Until this sample the quiet processes are sampled too.
     alert_until: u32,
     buffer: Vec<u8>,
 }
@@ -106,11 +106,11 @@ struct Known {
     sampled_at: u32,
     due: u32,
     quiet_samples: u32,
-    /// The look of the listing that it was in last.
+    /// The last sample whose listing contained it.
     listed: u32,
 }
 
-/// What /proc/PID/stat says, as far as it is of use here.
+/// The fields of /proc/PID/stat that are used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatFacts {
     /// Field 3.
@@ -126,7 +126,7 @@ pub struct StatFacts {
 }
 
 impl ProcessWatch {
-    /// Of the system below `root`; no process is known yet.
+    /// For the system below `root`; no process is known yet.
     ///
     /// # Errors
     /// When /proc cannot be opened.
@@ -152,7 +152,7 @@ impl ProcessWatch {
         })
     }
 
-    /// How many are known.
+    /// The number of known processes.
     pub fn len(&self) -> usize {
         self.known.len()
     }
@@ -162,13 +162,13 @@ impl ProcessWatch {
         self.known.is_empty()
     }
 
-    /// How often a new process had to wait for the next look, because too many came at once.
+    /// How often a new process had to wait for the next sample, because too many appeared at once.
     pub fn passed_over(&self) -> u64 {
         self.passed_over
     }
 
-    /// Looks once, and passes what is seen to `each`. `busy_ticks` is the time since boot that all CPUs together have
-    /// worked for processes, where it is known.
+    /// Takes one sample, and passes its events to `each`. `busy_ticks` is the time since boot that all CPUs together have spent
+    /// on processes, where it is known.
     pub fn sample(&mut self, busy_ticks: Option<u64>, each: &mut dyn FnMut(Seen<'_>)) {
         self.now += 1;
         self.be_alert(busy_ticks);
@@ -178,7 +178,7 @@ impl ProcessWatch {
         }
     }
 
-    /// Decides whether the quiet ones are worth looking at.
+    /// Decides whether the quiet processes are sampled.
     fn be_alert(&mut self, busy_ticks: Option<u64>) {
         let before = std::mem::replace(&mut self.busy_ticks, busy_ticks);
         let explained = std::mem::take(&mut self.explained_ticks);
@@ -223,7 +223,7 @@ impl ProcessWatch {
         if self.known.remove(&pid).is_some_and(|known| known.file.is_some()) {
             self.descriptors_left += 1;
         }
-        // Its number may belong to another one by now.
+        // Its number may have been reused already.
         self.population = None;
         each(Seen::Ended { pid });
     }
@@ -236,7 +236,7 @@ impl ProcessWatch {
         changed
     }
 
-    /// Lists /proc: meets who is new, and forgets who is not there any more.
+    /// Lists /proc: adds new processes, and forgets those that have exited.
     fn list(&mut self, each: &mut dyn FnMut(Seen<'_>)) {
         let mut new = Vec::new();
         let mut listing = [MaybeUninit::uninit(); LISTING_BYTES];
@@ -266,7 +266,7 @@ impl ProcessWatch {
                 self.population = population;
             }
         }
-        // At first all processes are new.
+        // In the first sample all processes are new.
         let most = if self.now == 1 { usize::MAX } else { NEW_IN_ONE_SAMPLE };
         self.unmet = new.len().saturating_sub(most);
         self.passed_over += self.unmet as u64;
@@ -299,7 +299,7 @@ impl Known {
         self.due <= now && (alert || !is_quiet || now - self.sampled_at >= LONGEST_GAP_SAMPLES)
     }
 
-    /// Takes note of what is seen now, and returns the CPU time that it has taken meanwhile, in clock ticks.
+    /// Records the current facts, and returns the CPU time used since the last sample, in clock ticks.
     fn sample(&mut self, facts: StatFacts, now: u32, pid: u32, each: &mut dyn FnMut(Seen<'_>)) -> u64 {
         let StatFacts { state, user_ticks, system_ticks, .. } = facts;
         let samples = now - self.sampled_at;
@@ -322,13 +322,13 @@ fn open(root: &Root, pid: u32) -> Option<KeptFile> {
     KeptFile::open(root, format!("/proc/{pid}/stat")).ok()
 }
 
-/// What people call it: the program of its command line, as Android's own recorder has it, else its comm. Characters
-/// that would break a line of a log are replaced.
+/// The name to show: the program of its command line, as in Android's own recorder, else its comm. Characters that would break
+/// a line of a log are replaced.
 fn name(root: &Root, pid: u32, comm: &[u8], parent: u32) -> String {
     if parent == KTHREADD {
         return printable(comm);
     }
-    // A process that has ended or belongs to the kernel has none.
+    // A process that has exited and a kernel thread have none.
     let mut buffer = Vec::new();
     let file = KeptFile::open(root, format!("/proc/{pid}/cmdline")).ok();
     let line = file.as_ref().and_then(|file| file.read(&mut buffer).ok()).unwrap_or_default();
@@ -341,7 +341,7 @@ fn printable(name: &[u8]) -> String {
     name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-/// The name between the brackets, and what else is of use.
+/// The name between the parentheses, and the other fields that are used.
 pub fn parse(text: &[u8]) -> Option<(&[u8], StatFacts)> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let close = text.iter().rposition(|&byte| byte == b')')?;
@@ -404,7 +404,7 @@ mod tests {
 
     // Verifies BOOT-1.
     #[test]
-    fn lives_are_told_apart_and_changes_alone_are_passed_on() {
+    fn lives_are_distinguished_and_only_changes_reported() {
         let mut tree = Tree::new();
         tree.process(7, "sh) (x", 'R', 3, 100);
         assert_eq!(tree.sample(), ["born 7 sh) (x 100", "ran 7 R 3 1"]);
@@ -412,7 +412,7 @@ mod tests {
         tree.process(7, "zygote", 'D', 5, 100);
         assert_eq!(tree.sample(), ["renamed 7 zygote", "ran 7 D 5 1"]);
         tree.process(7, "other", 'S', 0, 250);
-        assert_eq!(tree.sample(), ["ended 7", "born 7 other 250", "ran 7 S 0 1"], "its number came again");
+        assert_eq!(tree.sample(), ["ended 7", "born 7 other 250", "ran 7 S 0 1"], "its number was reused");
         fs::remove_dir_all(tree.folder.path().join("proc/7")).unwrap();
         assert_eq!(tree.sample(), ["ended 7"]);
         assert!(tree.watch.is_empty());
@@ -420,7 +420,7 @@ mod tests {
 
     // Verifies BOOT-1.
     #[test]
-    fn who_does_nothing_is_looked_at_less_often_and_nothing_is_lost() {
+    fn idle_processes_are_sampled_less_often_without_loss() {
         let mut tree = Tree::new();
         tree.process(7, "idle", 'S', 3, 100);
         tree.sample();
@@ -432,7 +432,7 @@ mod tests {
         assert!(samples <= ALERT_GAP_SAMPLES, "{samples}");
         assert_eq!(seen, ["ran 7 S 9 16"]);
         tree.process(7, "idle", 'S', 10, 100);
-        assert_eq!(tree.sample(), ["ran 7 S 10 1"], "who works is looked at each time");
+        assert_eq!(tree.sample(), ["ran 7 S 10 1"], "an active process is sampled each time");
     }
 
     // Verifies BOOT-1.
@@ -453,21 +453,21 @@ mod tests {
         }
         tree.process(7, "idle", 'S', 9, 100);
         for _ in 0..20 {
-            assert_eq!(step(&mut tree, 0), None, "the hog explains what the CPUs did");
+            assert_eq!(step(&mut tree, 0), None, "the hog accounts for all CPU time");
         }
         let late = (0..LONGEST_GAP_SAMPLES).find_map(|_| step(&mut tree, 0));
-        assert!(late.is_some_and(|it| it.starts_with("ran 7 S 9 ")), "it is looked at in the end");
+        assert!(late.is_some_and(|it| it.starts_with("ran 7 S 9 ")), "it is sampled in the end");
         for _ in 0..30 {
             step(&mut tree, 0);
         }
         tree.process(7, "idle", 'S', 14, 100);
         assert_eq!(step(&mut tree, 0), None);
-        assert!((0..3).any(|_| step(&mut tree, 5).is_some()), "a process works, and it is not the hog");
+        assert!((0..3).any(|_| step(&mut tree, 5).is_some()), "a process other than the hog uses CPU time");
     }
 
     // Verifies BOOT-1.
     #[test]
-    fn in_a_fork_storm_some_wait_for_the_next_look() {
+    fn in_a_fork_storm_some_wait_for_the_next_sample() {
         let mut tree = Tree::new();
         tree.sample();
         for pid in 1..=100 {

@@ -1,22 +1,22 @@
-//! What a thread ran and waited for a CPU: /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst).
+//! A thread's run time and run-queue delay: /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst).
 
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of one thread since it began. Kernels without CONFIG_SCHED_INFO show zeros for the last two.
+/// Counters of one thread since it was created. Kernels without CONFIG_SCHED_INFO show zeros for the last two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Schedstat {
     /// Time on a CPU, in nanoseconds.
     pub run_ns: u64,
-    /// Time in a run queue, in nanoseconds.
+    /// Run-queue delay, in nanoseconds.
     pub wait_ns: u64,
-    /// Times that it was put on a CPU.
+    /// Number of time slices.
     pub slices: u64,
 }
 
 impl Schedstat {
-    /// What was used since `earlier`, which was `wall_ns` ago. Counters that went back count as none.
+    /// The usage since `earlier`, `wall_ns` ago. Counters that went backwards count as zero.
     pub fn since(self, earlier: Self, wall_ns: u64) -> Usage {
         let slices = self.slices.saturating_sub(earlier.slices);
         Usage {
@@ -28,21 +28,21 @@ impl Schedstat {
     }
 }
 
-/// What a thread used in some time.
+/// A thread's usage in a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// How long that was, in nanoseconds.
+    /// The length of the period, in nanoseconds.
     pub wall_ns: u64,
     /// Time on a CPU.
     pub run_ns: u64,
-    /// Time in a run queue.
+    /// Run-queue delay.
     pub wait_ns: u64,
-    /// Times that it was put on a CPU.
+    /// Number of time slices.
     pub slices: u32,
 }
 
 impl Usage {
-    /// What the thread asked for while it had the choice, 0 to 1: it did not choose to wait.
+    /// The thread's CPU demand, 0 to 1: its run time as a share of the period without the run-queue delay.
     pub fn demand(&self) -> f64 {
         let own_ns = self.wall_ns.saturating_sub(self.wait_ns).max(self.run_ns);
         if own_ns == 0 { 0.0 } else { self.run_ns as f64 / own_ns as f64 }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn demand_leaves_waits_out() {
+    fn demand_excludes_the_run_queue_delay() {
         for (wall_ns, run_ns, wait_ns, expected) in
             [(0, 0, 0, 0.0), (100, 25, 0, 0.25), (100, 20, 60, 0.5), (100, 20, 90, 1.0), (100, 0, 200, 0.0)]
         {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_the_difference() {
+    fn usage_is_the_difference_of_counters() {
         let earlier = Schedstat { run_ns: 100, wait_ns: 50, slices: 3 };
         let later = Schedstat { run_ns: 160, wait_ns: 40, slices: u64::MAX };
         let expected = Usage { wall_ns: 1000, run_ns: 60, wait_ns: 0, slices: u32::MAX };

@@ -1,10 +1,10 @@
-//! Being another user for a moment: the driver asks who calls and who has opened (setresuid(2)).
+//! Acting as another user temporarily: the driver checks the caller and the opener (setresuid(2)).
 
 use rustix::io::Errno;
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 
-/// Does `act` with the effective user `uid`, in this thread alone; the process stays able to become root again.
+/// Runs `act` with the effective user `uid`, in this thread only; the process can still become root again.
 ///
 /// # Errors
 /// EPERM when this is not root.

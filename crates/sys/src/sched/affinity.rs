@@ -1,21 +1,21 @@
 //! The CPUs that a thread may run on: `Cpus_allowed_list` of /proc/TID/status and sched_setaffinity(2).
 //!
-//! The file and not sched_getaffinity(2): the call leaves out CPUs that are offline now, so that what it returns cannot
-//! be restored later.
+//! Reads the file, not sched_getaffinity(2): the call leaves out CPUs that are offline now, so its result cannot be restored
+//! later.
 
 use std::io;
 
 use crate::cpu::hotplug;
 use crate::{DeviceError, Root};
 
-/// More CPUs than the lists of [`hotplug::parse_list`] can name.
+/// Covers all CPUs that the lists of [`hotplug::parse_list`] can name.
 const MASK_WORDS: usize = 8192 / WORD_BITS;
 const WORD_BITS: usize = usize::BITS as usize;
 
-/// The CPUs that thread `tid` may run on, ascending, those that are offline included.
+/// The CPUs that thread `tid` may run on, ascending, including offline ones.
 ///
 /// # Errors
-/// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when the kernel does not say.
+/// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when the kernel does not report them.
 pub fn allowed(root: &Root, tid: u32) -> Result<Vec<u32>, DeviceError> {
     let file = format!("/proc/{tid}/status");
     let text = root.read(&file)?;
@@ -29,10 +29,10 @@ pub fn parse_allowed(status: &str) -> Option<Vec<u32>> {
     hotplug::parse_list(list).filter(|cpus| !cpus.is_empty())
 }
 
-/// Lets thread `tid` run on `cpus` only. The kernel takes those of them that are online and that its cpuset has.
+/// Restricts thread `tid` to `cpus`. The kernel uses those of them that are online and in its cpuset.
 ///
 /// # Errors
-/// ESRCH when it has ended, EINVAL when none of `cpus` can be had (an empty mask never reaches the kernel), EPERM without
+/// ESRCH when it has ended, EINVAL when none of `cpus` is usable (an empty mask never reaches the kernel), EPERM without
 /// CAP_SYS_NICE for another user's thread.
 pub fn set(tid: u32, cpus: &[u32]) -> io::Result<()> {
     let mut mask = [0usize; MASK_WORDS];
@@ -50,15 +50,15 @@ pub fn set(tid: u32, cpus: &[u32]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The CPUs of the calling thread, narrowed for a while. It ends with the thread, so it need not be restored.
+/// The calling thread's CPU mask, narrowed temporarily. It ends with the thread, so it need not be restored.
 #[derive(Debug, Default)]
 pub struct OwnMask {
-    /// What it is narrowed to, and what it was before.
+    /// The narrowed mask, and the one before.
     narrowed: Option<[Vec<u32>; 2]>,
 }
 
 impl OwnMask {
-    /// Keeps the calling thread on `cpus`, or lets it go where it could before; a refusal leaves it where it is.
+    /// Restricts the calling thread to `cpus`, or restores the mask that it had before, which it also has after a refusal.
     pub fn narrow_to(&mut self, cpus: Option<&[u32]>) {
         if self.narrowed.as_ref().map(|[narrowed, _]| narrowed.as_slice()) == cpus {
             return;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_ours_is_confined_and_freed() {
+    fn a_thread_is_confined_and_its_mask_restored() {
         std::thread::spawn(|| {
             let root = Root::system();
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
@@ -107,7 +107,7 @@ mod tests {
 
     // Verifies PLACE-3.
     #[test]
-    fn a_mask_of_ones_own_is_narrowed_and_wide_again() {
+    fn a_threads_own_mask_is_narrowed_and_restored() {
         std::thread::spawn(|| {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             let online = hotplug::online(&Root::system()).unwrap();
@@ -131,7 +131,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn no_mask_is_empty_and_no_other_thread_is_meant() {
+    fn empty_masks_and_threads_that_have_exited_are_refused() {
         assert_eq!(set(0, &[]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert_eq!(set(0, &[1 << 20]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert_eq!(set(u32::from(u16::MAX) << 12, &[0]).unwrap_err().raw_os_error(), Some(libc::ESRCH));

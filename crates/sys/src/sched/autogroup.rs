@@ -1,6 +1,6 @@
-//! Autogroups: with `kernel.sched_autogroup_enabled` the scheduler has each session (setsid(2)) compete as one, and nice
-//! values count within it alone. What the whole session weighs is a nice value of its own, in /proc/PID/autogroup of any of
-//! its processes (sched(7), "The autogroup feature").
+//! Autogroups: with `kernel.sched_autogroup_enabled` each session (setsid(2)) competes as one scheduling group, and nice values
+//! apply only within it. The whole session has a nice value of its own, in /proc/PID/autogroup of any of its processes
+//! (sched(7), "The autogroup feature").
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,32 +13,32 @@ use serde::{Deserialize, Serialize};
 use crate::memory::process_memory::pids;
 use crate::{DeviceError, Operation, Root};
 
-/// Where a process's is, for a message.
+/// The file of a process, for messages.
 pub const FILE: &str = "/proc/PID/autogroup";
 const SWITCH: &str = "/proc/sys/kernel/sched_autogroup_enabled";
-/// The kernel lets processes without CAP_SYS_ADMIN write one nice value in this time, all of them together.
+/// Without CAP_SYS_ADMIN the kernel accepts one write of a nice value in this period, from all processes together.
 const WRITE_PERIOD: Duration = Duration::from_millis(100);
-/// Other writers may take the turn.
+/// Other writers may use up the period.
 const ATTEMPTS: usize = 5;
 
-/// A session as the scheduler sees it.
+/// A session's scheduling group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Autogroup {
-    /// Its number, which no other one gets up to the next boot.
+    /// Its number, which is not reused before the next boot.
     pub id: u64,
-    /// What it weighs against others.
+    /// Its nice value against other autogroups.
     pub nice: i32,
     /// This process is in it.
     #[serde(default)]
     pub is_own: bool,
 }
 
-/// True when sessions that are in no control group compete by autogroups.
+/// True when sessions outside control groups compete as autogroups.
 pub fn is_enabled(root: &Root) -> bool {
     root.read(SWITCH).is_ok_and(|value| value == "1")
 }
 
-/// The autogroup of process or thread `pid`; none for one that is in no session yet.
+/// The autogroup of process or thread `pid`; none for one that is not in a session yet.
 ///
 /// # Errors
 /// When it has ended, or the kernel has no autogroups.
@@ -64,10 +64,10 @@ fn file(pid: u32) -> String {
     format!("/proc/{pid}/autogroup")
 }
 
-/// Reads and writes what sessions weigh, each through any process that is in it.
+/// Reads and writes the nice values of sessions, each through any process in it.
 #[derive(Debug, Default)]
 pub struct Autogroups {
-    /// A process of each session, as far as one was found.
+    /// A process of each session, where one was found.
     members: BTreeMap<u64, u32>,
 }
 
@@ -80,14 +80,14 @@ impl Autogroups {
         Ok(self.member(root, id, Operation::Read)?.1)
     }
 
-    /// Gives autogroup `id` the nice value `nice`.
+    /// Sets the nice value of autogroup `id` to `nice`.
     ///
     /// # Errors
     /// As [`Self::read`], and with the kernel's answer.
     pub fn write(&mut self, root: &Root, id: u64, nice: i32) -> Result<(), DeviceError> {
         let (pid, _) = self.member(root, id, Operation::Write)?;
         put(root, pid, nice)?;
-        // It may have begun a session of its own in between, which has had the nice value 0.
+        // The process may have started its own session in between, whose nice value was 0.
         if of(root, pid).is_ok_and(|now| now.is_some_and(|now| now.id != id)) {
             self.members.remove(&id);
             put(root, pid, 0)?;
@@ -105,7 +105,7 @@ impl Autogroups {
             return Ok(found);
         }
         self.members.remove(&id);
-        // The first is most likely the session's leader, which cannot begin another session.
+        // The first process is most likely the session's leader, which cannot start another session.
         let found = pids(root)?.into_iter().find_map(in_it).ok_or_else(|| missing(root, id, operation))?;
         self.members.insert(id, found.0);
         Ok(found)
@@ -179,7 +179,7 @@ mod tests {
 
     // Verifies PLACE-8.
     #[test]
-    fn a_kernel_without_autogroups_is_told_from_one_with() {
+    fn a_kernel_without_autogroups_is_recognised() {
         for (files, enabled) in [(&[][..], false), (&[("/proc/sys/kernel/sched_autogroup_enabled", "0\n")][..], false)]
         {
             let (_folder, root) = root_of(files);

@@ -1,4 +1,4 @@
-//! The scheduler: masks, nice values, clamps, groups, and what threads ran.
+//! The scheduler: affinity masks, nice values, utilisation clamps, scheduling groups, and threads' CPU usage.
 
 pub mod affinity;
 pub mod autogroup;

@@ -1,4 +1,4 @@
-//! How a thread is scheduled against others: its policy and nice value (sched(7)).
+//! A thread's scheduling policy and nice value (sched(7)).
 
 use std::fmt;
 use std::io;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::sched::scheduling_attributes::SchedulingAttributes;
 
-/// Children get an ordinary policy (SCHED_FLAG_RESET_ON_FORK): the one flag that a thread keeps.
+/// Children get the default policy (SCHED_FLAG_RESET_ON_FORK): the only flag that a thread keeps.
 const RESET_ON_FORK: u64 = 0x01;
 
-/// A scheduling policy, as far as placement tells them apart.
+/// A scheduling policy, as far as placement distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulingPolicy {
@@ -19,7 +19,7 @@ pub enum SchedulingPolicy {
     Other,
     /// SCHED_IDLE: runs nearly only on CPU time that no other thread wants.
     Idle,
-    /// Anything else: it was chosen with care.
+    /// Any other policy: it was chosen deliberately.
     Special,
 }
 
@@ -27,7 +27,7 @@ pub enum SchedulingPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Priority {
     pub policy: SchedulingPolicy,
-    /// -20 (the most) to 19; each step is about a quarter of weight.
+    /// -20 (the highest weight) to 19; each step changes the weight by about a quarter.
     pub nice: i32,
 }
 
@@ -77,7 +77,7 @@ impl From<&SchedulingAttributes> for Priority {
     }
 }
 
-/// Gives thread `tid` the priority `wanted`; whether its children inherit it and its utilisation clamps stay.
+/// Sets the priority of thread `tid` to `wanted`; its utilisation clamps, and whether its children inherit it, stay unchanged.
 ///
 /// # Errors
 /// ESRCH when it has ended, EPERM without CAP_SYS_NICE, EINVAL for a special policy, which is never set.
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_priority_survives_its_text() {
+    fn a_priority_survives_a_round_trip_as_text() {
         for policy in [SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special] {
             for nice in [-20, 0, 19] {
                 let priority = Priority { policy, nice };
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_demoted_thread_of_ours_has_children_that_inherit_as_before() {
+    fn a_threads_priority_is_lowered_and_restored() {
         std::thread::spawn(|| {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             let before = of(tid).unwrap();
@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(of(tid).unwrap(), Priority { policy: SchedulingPolicy::Idle, nice: 12 });
             match set(tid, before) {
                 Ok(()) => assert_eq!(of(tid).unwrap(), before),
-                Err(error) => eprintln!("only root may go up again: {error}"),
+                Err(error) => eprintln!("only root may raise it again: {error}"),
             }
         })
         .join()
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_gone_is_an_error() {
+    fn a_thread_that_has_exited_is_an_error() {
         let gone = u32::from(u16::MAX) << 12;
         assert_eq!(of(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         let other = Priority { policy: SchedulingPolicy::Other, nice: 0 };

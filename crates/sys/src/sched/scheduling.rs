@@ -7,11 +7,11 @@ use crate::Root;
 /// The lowest real-time priority: above every ordinary task, below every other real-time one.
 const PRIORITY: i32 = 1;
 
-/// Makes the calling thread a real-time task (SCHED_FIFO, sched(7)); its children are ordinary again.
+/// Makes the calling thread a real-time task (SCHED_FIFO, sched(7)); its children get the default policy.
 ///
-/// Two reasons. A launch keeps the CPU busy that the daemon needs at that moment. And ondemand takes the sample that a
-/// write of `sampling_rate` asks for at the next call of the scheduler's cpufreq hook, which is a tick away for ordinary
-/// tasks, but is called whenever a real-time task starts or stops to run (`enqueue_top_rt_rq` and `dequeue_top_rt_rq` in
+/// There are two reasons. A launch keeps the CPU busy just when the daemon needs it. And after a write of `sampling_rate`,
+/// ondemand takes its sample at the scheduler's next call of the cpufreq hook: for ordinary tasks that is a tick later, but the
+/// hook is also called whenever a real-time task starts or stops running (`enqueue_top_rt_rq` and `dequeue_top_rt_rq` in
 /// kernel/sched/rt.c).
 ///
 /// # Errors
@@ -20,10 +20,10 @@ pub fn become_real_time() -> io::Result<()> {
     set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY)
 }
 
-/// Makes the calling thread an ordinary task of the nice value that it was started with.
+/// Makes the calling thread an ordinary task with the nice value that it was started with.
 ///
-/// For work that takes longer than music may wait: a task that wakes up runs before one that has run for long, but never before a
-/// real-time task. Of no more weight than others: the foreground weighs as much and must not wait either.
+/// For work that takes longer than audio may wait: a task that wakes up preempts one that has run for long, but never a
+/// real-time task. Its weight is not raised: the foreground has the same weight and must not wait either.
 ///
 /// # Errors
 /// EPERM where a filter forbids it.
@@ -39,13 +39,13 @@ pub fn run_when_idle() -> io::Result<()> {
     set_policy(libc::SCHED_IDLE, 0)
 }
 
-/// Lets the threads of process `pid` end that run only while no other task wants their CPU: a process ends with its last thread,
-/// and on a busy CPU these would not come to their end for minutes. They become real-time tasks for what is left of them: made
-/// ordinary ones, they keep the virtual runtime that they gained at an idle task's weight, and wait until all others have as much.
-/// Ordinary ones they become without CAP_SYS_NICE.
+/// Lets the SCHED_IDLE threads of process `pid` exit: a process ends with its last thread, and on a busy CPU such threads would
+/// take minutes to get there. They become real-time tasks for their remaining work: as ordinary tasks they would keep the
+/// virtual runtime accumulated at an idle task's weight, and wait until all other tasks have caught up. Without CAP_SYS_NICE
+/// they become ordinary tasks.
 ///
 /// # Errors
-/// EPERM for threads of others without CAP_SYS_NICE.
+/// EPERM for another user's threads without CAP_SYS_NICE.
 pub fn let_idle_threads_end(root: &Root, pid: u32) -> io::Result<()> {
     for thread in root.list(format!("/proc/{pid}/task")).unwrap_or_default() {
         let Ok(thread) = thread.parse::<libc::pid_t>() else { continue };
@@ -62,12 +62,12 @@ fn set_policy(policy: libc::c_int, priority: i32) -> io::Result<()> {
     set_policy_of(0, policy, priority)
 }
 
-/// Of `thread`; 0 is the calling one.
+/// Sets the policy of `thread`; 0 is the calling one.
 fn set_policy_of(thread: libc::pid_t, policy: libc::c_int, priority: i32) -> io::Result<()> {
-    // SAFETY: plain integers, for which zero is a value; how many there are depends on the C library.
+    // SAFETY: plain integers, for which zero is valid; their number depends on the C library.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority;
-    // The system call itself: musl's function of this name refuses, for reasons of POSIX.
+    // The system call directly: musl's function of this name refuses, for reasons of POSIX.
     // SAFETY: the kernel only reads a `struct sched_param`, whose only field that it knows is the priority.
     let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const parameters) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,13 +1,13 @@
-//! What the scheduler knows of one thread: sched_getattr(2) and sched_setattr(2) (Linux 3.14).
+//! The scheduling attributes of one thread: sched_getattr(2) and sched_setattr(2) (Linux 3.14).
 
 use std::io;
 
-/// `struct sched_attr` of linux/sched/types.h since 5.3. An older kernel knows its first 48 bytes, and takes and gives
-/// this size too as long as the rest is zero.
+/// `struct sched_attr` of linux/sched/types.h since 5.3. An older kernel knows its first 48 bytes, and accepts and returns this
+/// size too as long as the rest is zero.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SchedulingAttributes {
-    /// Of this structure: filled in by [`Self::of`] with what the kernel knows of it, and by [`Self::set`].
+    /// The structure's size: [`Self::of`] fills in how much the kernel knows of it; [`Self::set`] sets it.
     pub(super) size: u32,
     pub(super) policy: u32,
     pub(super) flags: u64,
@@ -24,7 +24,7 @@ const BYTES: u32 = size_of::<SchedulingAttributes>() as u32;
 const _: () = assert!(BYTES == 56);
 
 impl SchedulingAttributes {
-    /// Those of thread `tid`.
+    /// The attributes of thread `tid`.
     ///
     /// # Errors
     /// ESRCH when it has ended, ENOSYS before Linux 3.14.
@@ -37,7 +37,7 @@ impl SchedulingAttributes {
         if result == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Gives them to thread `tid`, as far as `flags` does not keep what it has.
+    /// Sets them for thread `tid`, except those that `flags` says to keep.
     ///
     /// # Errors
     /// ESRCH when it has ended, EPERM without CAP_SYS_NICE, EINVAL and EOPNOTSUPP for what this kernel cannot set.
@@ -48,7 +48,7 @@ impl SchedulingAttributes {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// True when the kernel knows of utilisation clamps (5.3).
+    /// True when the kernel has utilisation clamps (5.3).
     pub(super) fn has_clamps(&self) -> bool {
         self.size >= BYTES
     }

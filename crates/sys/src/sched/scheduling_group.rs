@@ -1,5 +1,5 @@
-//! In which group the scheduler has a thread compete: what weighs it against threads of other groups is that group's weight,
-//! and its nice value counts among the group's members alone.
+//! The scheduling group in which a thread competes: against threads of other groups that group's weight decides, and the
+//! thread's nice value applies only among the group's members.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use crate::Root;
 use crate::cgroup::hierarchy::{self, Hierarchy, Mount, group_in};
 use crate::sched::autogroup::{self, Autogroup};
 
-/// A file that a group of version 2 has where the `cpu` controller makes it one of the scheduler's.
+/// A file that a group of version 2 has where the `cpu` controller makes it a scheduling group.
 const WEIGHT: &str = "cpu.weight";
 
-/// A group of the scheduler.
+/// A scheduling group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulingGroup {
-    /// None below the root: nice values count against all that is there.
+    /// The root: nice values apply against everything in it.
     #[default]
     Root,
-    /// Its session's.
+    /// The autogroup of its session.
     Autogroup(Autogroup),
-    /// That of a control group, by its folder.
+    /// A control group, by its folder.
     Cgroup(PathBuf),
 }
 
-/// Answers for several threads at one moment.
+/// Answers for several threads in one sample.
 #[derive(Debug)]
 pub struct SchedulingGroups<'a> {
     root: &'a Root,
@@ -40,7 +40,7 @@ pub struct SchedulingGroups<'a> {
 }
 
 impl<'a> SchedulingGroups<'a> {
-    /// Of the system below `root`, as it is now.
+    /// For the system below `root`, as it is now.
     pub fn of(root: &'a Root) -> Self {
         let mounts = hierarchy::mounts(root);
         let of = |wanted: Hierarchy| mounts.iter().find(|mount| mount.hierarchy == wanted).cloned();
@@ -53,7 +53,7 @@ impl<'a> SchedulingGroups<'a> {
         }
     }
 
-    /// The group of thread `tid`; the root's where the kernel does not tell.
+    /// The group of thread `tid`; the root where the kernel does not report it.
     pub fn group(&mut self, tid: u32) -> SchedulingGroup {
         if let Some(folder) = self.control_group(tid) {
             return SchedulingGroup::Cgroup(folder);
@@ -75,7 +75,7 @@ impl<'a> SchedulingGroups<'a> {
     }
 }
 
-/// The lowest group above the members of `group`, or that itself, which the scheduler knows; none at the root.
+/// The lowest scheduling group at or above `group`; none at the root.
 fn weighed(root: &Root, mount: &Mount, group: &str) -> Option<PathBuf> {
     let below = |group: &Path| (group != Path::new("")).then(|| mount.folder.join(group));
     let mut above = Path::new(group.trim_start_matches('/')).ancestors().filter_map(below);
@@ -116,7 +116,7 @@ mod tests {
             ("the root of version 2", V2, "0::/\n", "1", told, session()),
             ("the controller is off there", V2, "0::/plain\n", "1", told, session()),
             ("version 2", V2, "0::/user.slice\n", "1", told, cgroup("/sys/fs/cgroup/user.slice")),
-            ("on only above", V2, "0::/user.slice/session.scope\n", "1", told, cgroup("/sys/fs/cgroup/user.slice")),
+            ("enabled above", V2, "0::/user.slice/session.scope\n", "1", told, cgroup("/sys/fs/cgroup/user.slice")),
             ("the root of version 1", V1, "3:cpu,cpuacct:/\n0::/x\n", "1", told, session()),
             ("version 1", V1, "3:cpu,cpuacct:/user/a\n", "1", told, cgroup("/sys/fs/cgroup/cpu/user/a")),
             ("both mounted", &format!("{V2}{V1}"), "3:cpu:/\n0::/user.slice\n", "1", told, session()),

@@ -1,4 +1,4 @@
-//! What must be known of a thread before it is put in its place.
+//! The facts of a thread that placement needs before it changes the thread.
 
 use std::io;
 
@@ -17,19 +17,19 @@ use crate::{DeviceError, Operation, Root, process};
 pub struct ThreadFacts {
     /// Its number.
     pub tid: u32,
-    /// Field 22 of /proc/TID/stat in clock ticks: with the number it names one thread for ever.
+    /// Field 22 of /proc/TID/stat in clock ticks: with the number it identifies one thread for ever.
     pub start_time_ticks: u64,
     /// The CPUs that it may run on, ascending.
     pub allowed: Vec<u32>,
     /// Its policy and nice value.
     pub priority: Priority,
-    /// Its utilisation clamps; none where the kernel has none.
+    /// Its utilisation clamps; the default where the kernel has none.
     #[serde(default)]
     pub clamps: Clamps,
-    /// Its control groups, where it may be taken from them.
+    /// Its control groups, where it may be moved out of them.
     #[serde(default)]
     pub groups: Memberships,
-    /// In which group it competes for a CPU.
+    /// The scheduling group in which it competes.
     #[serde(default)]
     pub scheduling_group: SchedulingGroup,
     /// CPU time of its process's children that have ended and of theirs, in clock ticks.
@@ -37,8 +37,8 @@ pub struct ThreadFacts {
     pub children_ticks: u64,
 }
 
-/// The facts of those of the threads `tids` that can be had, with what `groups` says of theirs: some have ended, and a
-/// kernel before 3.14 does not tell priorities.
+/// The facts of those of the threads `tids` for which they are available, with their memberships in `groups`: some have exited,
+/// and a kernel before 3.14 does not report priorities.
 pub fn of_each(root: &Root, tids: &[u32], groups: &Groups) -> Vec<ThreadFacts> {
     if tids.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! How often the scheduler moved a thread to another CPU and took its CPU away (/proc/TID/sched, `CONFIG_SCHED_DEBUG`).
+//! How often the scheduler migrated and preempted a thread (/proc/TID/sched, `CONFIG_SCHED_DEBUG`).
 
 use std::ops::AddAssign;
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::Root;
 
-/// What the scheduler did to one thread, or to several together, since they began.
+/// Counters of one thread, or of several together, since they were created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switches {
-    /// They went on on another CPU.
+    /// Times that they continued on another CPU.
     pub migrations: u64,
-    /// Another task got the CPU although they wanted to go on.
+    /// Times that another task got the CPU while they were runnable.
     pub preemptions: u64,
 }
 
@@ -22,18 +22,18 @@ impl AddAssign for Switches {
     }
 }
 
-/// Those of all threads of process `pid` that are there now; `None` where the kernel does not tell.
+/// The sum over all current threads of process `pid`; `None` where the kernel does not report it.
 pub fn of_process(root: &Root, pid: u32) -> Option<Switches> {
     let mut all = Switches::default();
     for tid in root.list(format!("/proc/{pid}/task")).ok()? {
-        // One that ends meanwhile has none.
+        // A thread that exits meanwhile has none.
         let Ok(text) = root.read(format!("/proc/{pid}/task/{tid}/sched")) else { continue };
         all += parse(&text)?;
     }
     (all != Switches::default()).then_some(all)
 }
 
-/// What the file says; its lines vary by kernel.
+/// Parses the file; its lines vary by kernel.
 pub fn parse(text: &str) -> Option<Switches> {
     let value = |name: &str| {
         let of = |line: &str| {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_told_of_this_process_or_of_none() {
+    fn switches_of_this_process_are_read_where_supported() {
         let root = Root::system();
         let told = of_process(&root, std::process::id());
         assert_eq!(told.is_some(), root.exists("/proc/self/sched"), "{told:?}");

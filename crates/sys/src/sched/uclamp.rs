@@ -1,17 +1,17 @@
 //! Utilisation clamps of one task (Documentation/scheduler/sched-util-clamp.rst; Linux 5.3, CONFIG_UCLAMP_TASK).
 //!
 //! What the kernel does with them, by kernel/sched/{core,fair,cpufreq_schedutil}.c:
-//! - What counts for a CPU is the highest clamp of all threads that run or wait there: a low one slows no thread down that has a
-//!   high one, and saves energy only where no other thread is. The utilisation itself is never changed.
-//! - On unequal CPUs a task wakes up where it fits, and is taken to a bigger CPU when it no longer does. From 6.2 on (and in
-//!   stable series that were given it) it fits wherever its upper clamp is no more than the CPU's capacity
-//!   (`util_fits_cpu`); from 5.6 on, where its clamped utilisation is below four fifths of what that CPU has left
-//!   (`fits_capacity`); before, clamps say nothing of it. No clamp takes a task away from a bigger CPU or keeps it off.
-//! - schedutil asks for the clamped utilisation and a quarter more, from 6.8 on for no more than the clamp.
-//! - A child begins with its parent's clamps, unless that one has SCHED_FLAG_RESET_ON_FORK; a change of policy or priority
-//!   leaves those alone that were asked for, and a change of clamps leaves policy, priority and that flag alone.
-//! - A lower clamp above the upper one is refused (EINVAL); a group's (`cpu.uclamp.max`) holds beside a task's own.
-//! - From 5.9 on nothing is counted before a process sets the first clamp, and everything from then on until the next boot:
+//! - The highest clamp of all threads that run or wait on a CPU applies to it: a low clamp slows down no thread that has a high
+//!   one, and saves energy only where no other thread is. The utilisation itself is never changed.
+//! - On unequal CPUs a task wakes up where it fits, and migrates to a bigger CPU when it no longer does. From 6.2 on (and in
+//!   stable series with the backport) it fits wherever its upper clamp is no more than the CPU's capacity (`util_fits_cpu`);
+//!   from 5.6 on, where its clamped utilisation is below four fifths of the CPU's remaining capacity (`fits_capacity`); before,
+//!   clamps are ignored. No clamp moves a task off a bigger CPU or keeps it from one.
+//! - schedutil requests the clamped utilisation and a quarter more, from 6.8 on no more than the clamp.
+//! - A child inherits its parent's clamps, unless the parent has SCHED_FLAG_RESET_ON_FORK; a change of policy or priority keeps
+//!   clamps that were requested, and a change of clamps keeps policy, priority and that flag.
+//! - A lower clamp above the upper one is refused (EINVAL); a group's clamp (`cpu.uclamp.max`) applies beside a task's own.
+//! - From 5.9 on nothing is accounted before a process sets the first clamp, and everything from then on until the next boot:
 //!   that costs a little on each wake-up, and cannot be undone.
 
 use std::io;
@@ -36,17 +36,17 @@ const FITS_EXACTLY: (u32, u32) = (6, 2);
 /// The files that a kernel with utilisation clamps has: upstream's name, and that of Android's 5.4.
 const FILES: [&str; 2] = ["/proc/sys/kernel/sched_util_clamp_min", "/proc/sys/kernel/sched_uclamp_util_min"];
 
-/// What a task asked for, each 0 to 1024; its group and the system may allow less.
+/// The clamps that a task requested, each 0 to 1024; its group and the system may allow less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clamps {
-    /// It is scheduled as if it used at least so much.
+    /// It is scheduled as if it used at least this much.
     pub minimum: u32,
-    /// It is scheduled as if it used no more.
+    /// It is scheduled as if it used at most this much.
     pub maximum: u32,
 }
 
 impl Clamps {
-    /// Those among `attributes`; `None` where the kernel is older than the clamps.
+    /// The clamps in `attributes`; `None` where the kernel is older than the clamps.
     pub(super) fn told(attributes: &SchedulingAttributes) -> Option<Self> {
         let clamps = Self { minimum: attributes.clamp_minimum, maximum: attributes.clamp_maximum };
         attributes.has_clamps().then_some(clamps)
@@ -59,22 +59,22 @@ impl Default for Clamps {
     }
 }
 
-/// How an upper clamp makes a task fit on a CPU.
+/// When a task with an upper clamp fits on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fitting {
-    /// Below four fifths of its capacity.
+    /// Below four fifths of the CPU's capacity.
     WithMargin,
-    /// Up to its capacity.
+    /// Up to the CPU's capacity.
     Exactly,
 }
 
 impl Fitting {
-    /// On the device below `root`; `None` where its kernel does not clamp.
+    /// For the device below `root`; `None` where its kernel has no clamps.
     pub fn of(root: &Root) -> Option<Self> {
         evidence(root)?;
         let version = kernel::release(root).and_then(|release| kernel::version(&release));
-        // The lower clamp fits by either rule.
+        // Where the version is unknown, the smaller clamp of `WithMargin` fits by either rule.
         Some(if version.is_some_and(|version| version >= FITS_EXACTLY) { Self::Exactly } else { Self::WithMargin })
     }
 
@@ -87,32 +87,32 @@ impl Fitting {
     }
 }
 
-/// The file by which this kernel shows that it clamps utilisation, as named on the device.
+/// The file that shows that this kernel has utilisation clamps, as named on the device.
 pub fn evidence(root: &Root) -> Option<&'static str> {
     FILES.into_iter().find(|file| root.exists(file))
 }
 
-/// The clamps that task `tid` asked for.
+/// The clamps that task `tid` requested.
 ///
 /// # Errors
-/// ESRCH when the task is gone; `Unsupported` when the kernel is older than the clamps.
+/// ESRCH when the task has exited; `Unsupported` when the kernel is older than the clamps.
 pub fn of(tid: u32) -> io::Result<Clamps> {
     let clamps = Clamps::told(&SchedulingAttributes::of(tid)?);
     clamps
         .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this kernel is older than utilisation clamps (5.3)"))
 }
 
-/// Asks that task `tid` is scheduled as if it used at least `minimum` of 1024; policy, priority and the upper clamp stay.
+/// Requests that task `tid` is scheduled as if it used at least `minimum` of 1024; policy, priority and upper clamp stay.
 ///
 /// # Errors
-/// ESRCH when the task is gone, EPERM without CAP_SYS_NICE for another user's task, EOPNOTSUPP without
-/// CONFIG_UCLAMP_TASK, EINVAL above [`MAXIMUM`] or above the task's upper clamp.
+/// ESRCH when the task has exited, EPERM without CAP_SYS_NICE for another user's task, EOPNOTSUPP without CONFIG_UCLAMP_TASK,
+/// EINVAL above [`MAXIMUM`] or above the task's upper clamp.
 pub fn set_minimum(tid: u32, minimum: u32) -> io::Result<()> {
     let flags = KEEP_POLICY | KEEP_PARAMETERS | CLAMP_MINIMUM;
     SchedulingAttributes { flags, clamp_minimum: minimum, ..Default::default() }.set(tid)
 }
 
-/// Asks that task `tid` is scheduled as if it used at most `maximum` of 1024; policy, priority and the lower clamp stay.
+/// Requests that task `tid` is scheduled as if it used at most `maximum` of 1024; policy, priority and lower clamp stay.
 ///
 /// # Errors
 /// As [`set_minimum`]; EINVAL below the task's lower clamp.
@@ -138,7 +138,7 @@ mod tests {
             assert_eq!((of(tid)?, priority::of(tid)?), (clamped, priority));
             assert!(set_maximum(tid, 511).is_err() && set_minimum(tid, 601).is_err(), "neither passes the other");
             priority::set(tid, priority::Priority { policy: SchedulingPolicy::Idle, nice: 5 })?;
-            assert_eq!(of(tid)?, clamped, "a priority leaves clamps alone");
+            assert_eq!(of(tid)?, clamped, "a change of priority keeps clamps");
             let heir = std::thread::spawn(|| of(rustix::thread::gettid().as_raw_nonzero().get() as u32));
             assert_eq!(heir.join().unwrap()?, clamped, "inherited");
             set_minimum(tid, before.minimum)?;
@@ -147,7 +147,7 @@ mod tests {
             assert!(set_minimum(tid, MAXIMUM + 1).is_err() && set_maximum(tid, MAXIMUM + 1).is_err());
             Ok(())
         };
-        // A thread of its own: only root may go back to a better priority.
+        // A separate thread: only root may return to a better priority.
         match std::thread::spawn(clamped).join().unwrap() {
             Ok(()) => {}
             Err(error) => {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_gone_is_an_error() {
+    fn a_task_that_has_exited_is_an_error() {
         let gone = u32::from(u16::MAX) << 12;
         assert_eq!(of(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         assert_eq!(set_maximum(gone, MAXIMUM).unwrap_err().raw_os_error(), Some(libc::ESRCH));

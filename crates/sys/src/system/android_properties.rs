@@ -1,4 +1,4 @@
-//! Android's system properties, without its libc: the shared memory of its init, below /dev/__properties__.
+//! Android's system properties, read without its libc from the shared memory of its init, below /dev/__properties__.
 //!
 //! A property is a serial number of four bytes, 92 bytes of value, and its whole name (`prop_info`, Android 4.4 and later;
 //! the tree that leads to it is not needed to find a name). Since Android 7 there is a file for each SELinux label.
@@ -12,34 +12,34 @@ use crate::Root;
 const FOLDER: &str = "/dev/__properties__";
 const SETTER: &str = "/system/bin/setprop";
 pub(crate) const VALUE_BYTES: usize = 92;
-/// An area begins with the bytes of it that are in use, a serial number, this, a version and room (`prop_area`).
+/// An area begins with its number of used bytes, a serial number, this, a version and reserved space (`prop_area`).
 const MAGIC: &[u8] = b"PROP";
 pub(crate) const HEADER_BYTES: u64 = 128;
 /// An area is 128 KiB, or somewhat more on some devices.
 const AREA_LIMIT_BYTES: u64 = 1 << 20;
 
-/// True where there are any.
+/// True on a system that has properties.
 pub fn exist(root: &Root) -> bool {
     root.exists(FOLDER)
 }
 
-/// The value of `name`; `None` when it is not set, or may not be read.
+/// The value of `name`; `None` when it is not set, or not readable.
 pub fn value(root: &Root, name: &str) -> Option<String> {
-    // sys.boot_completed has a label of its own since Android 12; it is looked for everywhere, and that once a second.
+    // sys.boot_completed has a label of its own since Android 12; all files are searched for it, but only once a second.
     let Ok(files) = root.list(FOLDER) else { return find(&area(root, FOLDER)?, name) };
     files.iter().find_map(|file| find(&area(root, &format!("{FOLDER}/{file}"))?, name))
 }
 
-/// Gives `name` a value, as a person does: a program of Android's own asks init.
+/// Sets `name` as a user would: a program of Android's own asks init.
 ///
 /// # Errors
-/// When there is no such program, or init does not do it.
+/// When there is no such program, or init refuses.
 pub fn set(root: &Root, name: &str, value: &str) -> io::Result<()> {
     let output = Command::new(root.path(SETTER)).args([name, value]).stdin(Stdio::null()).output()?;
     if !output.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }
-    // Some of them say nothing when init refuses.
+    // Some versions of it report nothing when init refuses.
     let is_set = self::value(root, name).unwrap_or_default() == value;
     is_set.then_some(()).ok_or_else(|| io::Error::other("init does not set it"))
 }
@@ -49,7 +49,7 @@ fn area(root: &Root, file: &str) -> Option<Vec<u8>> {
     let mut area = vec![0; HEADER_BYTES as usize];
     file.read_exact(&mut area).ok()?;
     let used = u32::from_le_bytes(area.first_chunk().copied()?);
-    // There are hundreds of files, and most of each is empty.
+    // There are hundreds of files, and most of each is unused.
     (area[8..].starts_with(MAGIC)).then_some(())?;
     file.take(u64::from(used).min(AREA_LIMIT_BYTES)).read_to_end(&mut area).ok()?;
     Some(area)
@@ -76,7 +76,7 @@ mod tests {
 
     // Verifies BOOT-4.
     #[test]
-    fn what_is_set_is_there_or_init_has_refused_it() {
+    fn a_value_is_set_or_init_has_refused_it() {
         let folder = tempfile::tempdir().unwrap();
         let root = settable(folder.path(), "persist.x", "", &["one"]);
         set(&root, "persist.x", "one").unwrap();
@@ -104,7 +104,7 @@ mod tests {
 
     // Verifies BOOT-1.
     #[test]
-    fn it_is_looked_for_in_every_file_or_in_the_only_one() {
+    fn a_property_is_found_in_any_file_or_in_the_only_one() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         assert!(!exist(&root));

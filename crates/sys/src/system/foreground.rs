@@ -1,5 +1,5 @@
-//! Which processes are in the foreground on Android: the members of the `top-app` cpuset, which the system moves them into
-//! (libprocessgroup; `/dev/cpuset/top-app` since Android 7).
+//! The foreground processes on Android: the members of the `top-app` cpuset, into which the system moves them (libprocessgroup;
+//! `/dev/cpuset/top-app` since Android 7).
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,7 +34,7 @@ impl Foreground {
     /// Watches the group; `None` where there is none.
     ///
     /// # Errors
-    /// [`DeviceError`] when the kernel does not let it be watched.
+    /// [`DeviceError`] when the kernel refuses the watch.
     pub fn open(root: &Root) -> Result<Option<Self>, DeviceError> {
         let Some(group) = group(root) else { return Ok(None) };
         let fault = |file: &PathBuf, error: Errno| DeviceError::io(&root.path(file), Operation::Watch, error);
@@ -51,7 +51,7 @@ impl Foreground {
         Ok(Some(Self { root: root.clone(), group, watch }))
     }
 
-    /// Takes what has arrived, without waiting: true when a process was moved into the group.
+    /// Reads pending events, without waiting: true when a process was moved into the group.
     ///
     /// # Errors
     /// [`DeviceError`] when the watch fails.

@@ -1,6 +1,6 @@
-//! Tunables of cpufreq in the hands of another user: they are root's, and chown(2) of a file of sysfs lets a service write it
-//! that has no capability for that. The kernel forgets it when it creates the file again: a governor that is chosen again has
-//! new tunables, and so has a policy that comes back.
+//! Ownership of cpufreq tunables: they belong to root, and chown(2) of a sysfs file lets a service write it that has no
+//! capability for that. The kernel resets the owner when it creates the file again: a governor that is chosen again has new
+//! tunables, and so has a policy that comes back online.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,29 +13,29 @@ use rustix::process::Uid;
 use crate::Root;
 use crate::cpu::hotplug::CPU_FOLDER;
 
-/// `cpufreq/policy0/ondemand/sampling_rate` is as deep as they lie.
+/// The depth of `cpufreq/policy0/ondemand/sampling_rate`, the deepest tunable.
 const DEEPEST: u32 = 3;
 
-/// What `brisk-grant.path` waits for, in the runtime folder.
+/// The file that `brisk-grant.path` watches, in the runtime folder.
 const REQUEST: &str = "grant";
 
 /// Asks the service manager to run `brisk grant` again.
 ///
 /// # Errors
-/// When the runtime folder takes no file.
+/// When the file cannot be written.
 pub fn ask(root: &Root) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
-    // The end of writing is what the unit notices.
+    // The unit notices when a written file is closed.
     options.open(root.runtime_folder().join(REQUEST))?.write_all(b".")
 }
 
-/// True for what is ever granted.
+/// True for files that may be granted.
 pub fn is_grantable(file: &Path) -> bool {
     file.starts_with(CPU_FOLDER)
 }
 
-/// Makes `file`, named as on the device, the user's. False when it was not root's, or its owner may not write it.
+/// Makes the user the owner of `file`, named as on the device. False when root did not own it, or its owner may not write it.
 ///
 /// # Errors
 /// The kernel's answer.
@@ -49,16 +49,16 @@ pub fn give(root: &Root, file: &Path, user: u32) -> io::Result<bool> {
     hand(&path, user).map(|()| true)
 }
 
-/// Makes `file`, named as on the device, root's.
+/// Makes root the owner of `file`, named as on the device.
 pub fn take_back(root: &Root, file: &Path) {
-    // A file that has gone has no owner.
+    // A file that was removed has no owner.
     let _ = hand(&root.path(file), 0);
 }
 
-/// Makes everything root's that was granted to `user`, whatever was configured when it was.
+/// Makes root the owner of all that was granted to `user`, whatever was configured at that time.
 pub fn take_all_back(root: &Root, user: u32) {
     let cpus = root.list(CPU_FOLDER).unwrap_or_default();
-    // Before Linux 4.2 each CPU has the folder itself.
+    // Before Linux 4.2 each CPU has its own folder.
     for folder in cpus.iter().map(|name| root.path(CPU_FOLDER).join(name).join("cpufreq")) {
         take_back_below(&folder, user, DEEPEST);
     }
@@ -95,7 +95,7 @@ mod tests {
 
     // Verifies SECURITY-2.
     #[test]
-    fn tunables_are_given_one_by_one_and_taken_back_together() {
+    fn tunables_are_granted_singly_and_revoked_together() {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: only root can give files away");
             return;
@@ -112,7 +112,7 @@ mod tests {
         for file in &files {
             assert!(give(&root, Path::new(file), USER).unwrap() && owner(file) == USER, "{file}");
         }
-        assert!(!give(&root, Path::new(&others), USER).unwrap(), "another process's choice stays");
+        assert!(!give(&root, Path::new(&others), USER).unwrap(), "the choice of another process stays");
         fs::set_permissions(root.path("/etc/victim"), PermissionsExt::from_mode(0o444)).unwrap();
         assert!(!give(&root, Path::new("/etc/victim"), USER).unwrap(), "its owner may not write it");
         symlink("/etc/victim", root.path(file("link"))).unwrap();

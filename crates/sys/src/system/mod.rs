@@ -1,4 +1,4 @@
-//! The system around: its kernel, its properties, its other managers.
+//! The system around brisk: its properties, its foreground, its other managers, its trace events.
 
 pub mod android_properties;
 pub mod foreground;

@@ -1,8 +1,8 @@
-//! Who else manages what brisk could: services of other projects that set governors, priorities and zram, or kill.
+//! Other programs that manage what brisk could: services that set governors, priorities and zram, or kill.
 //!
-//! A service of systemd is seen by its control group (systemd.unit(5): `system.slice/NAME.service`), whatever the name of
-//! its process; everything else by a process of its name that belongs to the system, since any user may give a process
-//! any name. What leaves no process behind is seen by its files.
+//! A systemd service is recognised by its control group (systemd.unit(5): `system.slice/NAME.service`), whatever its process is
+//! called; any other program by a process of its name that belongs to the system, since any user may give a process any name. A
+//! program that leaves no process behind is recognised by its files.
 
 use std::fmt;
 use std::path::Path;
@@ -100,16 +100,16 @@ impl<'de> Deserialize<'de> for OtherManager {
     }
 }
 
-/// One that is there, and what shows it.
+/// A manager that was found, and the evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Which.
+    /// The manager.
     pub name: OtherManager,
     /// The control group, process or file, as named on the device.
     pub evidence: String,
 }
 
-/// How one is known: the names of its units without `.service`, and of its processes as `comm` has them.
+/// How a manager is recognised: the names of its units without `.service`, and of its processes as in `comm`.
 struct Signs {
     manager: OtherManager,
     units: &'static [&'static str],
@@ -120,7 +120,7 @@ const fn signs(manager: OtherManager, units: &'static [&'static str], processes:
     Signs { manager, units, processes }
 }
 
-/// The kernel cuts names of processes after 15 bytes.
+/// The kernel truncates names of processes to 15 bytes.
 const SIGNS: [Signs; 10] = [
     signs(OtherManager::Tuned, &["tuned"], &["tuned"]),
     signs(OtherManager::PowerProfilesDaemon, &["power-profiles-daemon"], &["power-profiles-"]),
@@ -137,27 +137,27 @@ const SIGNS: [Signs; 10] = [
 /// Where systemd keeps the groups of services: the unified hierarchy, and its own ones beside version 1.
 const SLICES: [&str; 3] =
     ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/unified/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
-/// TLP leaves no process behind; it keeps its state here for as long as it is in force.
+/// TLP leaves no process behind; it keeps its state here while it is in force.
 const TLP_STATE: &str = "/run/tlp";
 /// The program that enforces it.
 const TLP: &str = "tlp";
-/// How the programs of Android's power HALs begin: its interface since Android 11 and before, MediaTek's, and Qualcomm's.
-/// `android.hardware.power.stats` counts energy and is none.
+/// Prefixes of the programs of Android's power HALs: its interface since Android 11 and before, MediaTek's, and Qualcomm's.
+/// `android.hardware.power.stats` measures energy and is none.
 const POWER_HALS: [&str; 4] = [
     "android.hardware.power-service",
     "android.hardware.power@",
     "vendor.mediatek.hardware.mtkpower",
     "vendor.qti.hardware.perf",
 ];
-/// What `comm` shows of all of them.
+/// How the `comm` of all of them begins.
 const POWER_HAL_NAMES: [&str; 2] = ["android.hardwar", "vendor."];
-/// Users of the system have lower numbers than these.
+/// System users have lower numbers than these.
 const FIRST_PERSON: u32 = 1000;
 const FIRST_ANDROID_APPLICATION: u32 = 10_000;
-/// What `DynamicUser=` of systemd chooses from.
+/// The users that `DynamicUser=` of systemd chooses from.
 const DYNAMIC_USERS: std::ops::RangeInclusive<u32> = 61_184..=65_519;
 
-/// All that are known and there, each once. What cannot be read shows none.
+/// All known managers that are present, each once. An unreadable file is no evidence.
 pub fn find(root: &Root) -> Vec<Found> {
     let mut found: Vec<Found> = SIGNS
         .iter()
@@ -185,14 +185,14 @@ pub fn find(root: &Root) -> Vec<Found> {
     found
 }
 
-/// True where a process called `command` (`comm`) may be one of them, or may have started one.
+/// True where a process called `command` (`comm`) may be a manager, or may have started one.
 pub fn may_be_one(command: &str) -> bool {
     command == TLP
         || SIGNS.iter().any(|signs| signs.processes.contains(&command))
         || POWER_HAL_NAMES.iter().any(|name| command.starts_with(name))
 }
 
-/// The control group of `unit`, where a process is in it or below it.
+/// The control group of `unit`, where it or a group below it has a process.
 fn running_unit(root: &Root, unit: &str) -> Option<String> {
     SLICES.iter().map(|slice| format!("{slice}/{unit}.service")).find(|group| {
         let is_populated = |text: String| text.lines().any(|line| line == "populated 1");
@@ -201,7 +201,7 @@ fn running_unit(root: &Root, unit: &str) -> Option<String> {
     })
 }
 
-/// Processes of the system by the names of [`SIGNS`], in the order of their numbers.
+/// Processes of the system with a name in [`SIGNS`], ordered by number.
 fn processes(root: &Root) -> Vec<(OtherManager, u32)> {
     let entries = root.list("/proc").unwrap_or_default();
     let mut pids: Vec<u32> = entries.iter().filter_map(|name| name.parse().ok()).collect();
@@ -213,7 +213,7 @@ fn manager_of(root: &Root, pid: u32) -> Option<OtherManager> {
     let command = process::command(root, pid).ok()?;
     let known = SIGNS.iter().find(|signs| signs.processes.contains(&command.as_str())).map(|signs| signs.manager);
     let manager = match known {
-        // It runs as the user who plays.
+        // It runs as the player's user.
         Some(OtherManager::GameMode) => return Some(OtherManager::GameMode),
         Some(manager) => manager,
         None if is_power_hal(root, pid, &command) => OtherManager::PowerHal,
@@ -225,7 +225,7 @@ fn manager_of(root: &Root, pid: u32) -> Option<OtherManager> {
     (uid < first_person || (!root.is_android() && DYNAMIC_USERS.contains(&uid))).then_some(manager)
 }
 
-/// `comm` is too short to tell them from other HALs.
+/// `comm` is too short to distinguish them from other HALs.
 fn is_power_hal(root: &Root, pid: u32, command: &str) -> bool {
     if !POWER_HAL_NAMES.iter().any(|name| command.starts_with(name)) {
         return false;
@@ -289,7 +289,7 @@ mod tests {
 
     // Verifies ON-2.
     #[test]
-    fn what_leaves_no_process_is_seen_by_its_files() {
+    fn managers_without_a_process_are_found_by_files() {
         assert_eq!(found(&[("run/tlp/last_pwr", "0\n")]), [(OtherManager::Tlp, "/run/tlp exists".to_owned())]);
         assert_eq!(
             found(&[("etc/systemd/zram-generator.conf", "[zram0]\n")]),
@@ -334,7 +334,7 @@ mod tests {
 
     // Verifies ON-2.
     #[test]
-    fn names_of_processes_tell_which_may_be_one() {
+    fn process_names_show_which_may_be_a_manager() {
         for signs in &SIGNS {
             assert!(signs.processes.iter().all(|name| may_be_one(name)), "{}", signs.manager);
         }
@@ -347,7 +347,7 @@ mod tests {
 
     // Verifies ON-2.
     #[test]
-    fn what_is_found_can_be_recorded_and_read_again() {
+    fn found_managers_survive_a_round_trip_as_json() {
         let all = OtherManager::ALL.map(|name| Found { name, evidence: "x".to_owned() });
         let text = serde_json::to_string(&all).unwrap();
         assert_eq!(serde_json::from_str::<Vec<Found>>(&text).unwrap(), all);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_seen_twice_is_told_once() {
+    fn a_manager_with_two_signs_is_reported_once() {
         let files = [
             ("sys/fs/cgroup/system.slice/tuned.service/cgroup.procs", "7\n"),
             ("proc/7/comm", "tuned\n"),

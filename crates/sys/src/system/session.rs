@@ -1,5 +1,5 @@
-//! Which processes belong to the foreground session, on a system with logind: each seat names its active session, and that
-//! its scope (sd-login(3); the files below /run/systemd that its functions read).
+//! The processes of the foreground session, on a system with logind: each seat names its active session, and the session its
+//! scope (sd-login(3); the files below /run/systemd that its functions read).
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
@@ -12,11 +12,11 @@ use rustix::io::Errno;
 use crate::cgroup::hierarchy;
 use crate::{DeviceError, Operation, Root};
 
-/// One file a seat.
+/// One file per seat.
 const SEATS: &str = "/run/systemd/seats";
-/// One file a session.
+/// One file per session.
 const SESSIONS: &str = "/run/systemd/sessions";
-/// Where systemd keeps its groups when version 2 has no controllers.
+/// The folder of systemd's groups when version 2 has no controllers.
 const NAMED_HIERARCHY: &str = "/sys/fs/cgroup/systemd";
 
 /// A watch on the foreground of each seat.
@@ -24,7 +24,7 @@ const NAMED_HIERARCHY: &str = "/sys/fs/cgroup/systemd";
 pub struct Sessions {
     root: Root,
     watch: OwnedFd,
-    /// Nothing was told yet, and nothing need change before.
+    /// True until the first [`Sessions::pids`], before which the caller need not wait for a change.
     pub is_new: bool,
 }
 
@@ -32,20 +32,20 @@ impl Sessions {
     /// Watches the seats; `None` where there is no logind.
     ///
     /// # Errors
-    /// [`DeviceError`] when the kernel does not let them be watched.
+    /// [`DeviceError`] when the kernel refuses the watch.
     pub fn open(root: &Root) -> Result<Option<Self>, DeviceError> {
         if !root.exists(SEATS) {
             return Ok(None);
         }
         let fault = |error: Errno| DeviceError::io(&root.path(SEATS), Operation::Watch, error);
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(fault)?;
-        // logind writes a file beside and moves it over the old one.
+        // logind writes a new file and renames it over the old one.
         let events = WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE;
         inotify::add_watch(&watch, root.path(SEATS), events).map_err(fault)?;
         Ok(Some(Self { root: root.clone(), watch, is_new: true }))
     }
 
-    /// Takes what has arrived, without waiting, and returns the foreground processes, ascending.
+    /// Discards pending events, without waiting, and returns the foreground processes, ascending.
     ///
     /// # Errors
     /// [`DeviceError`] when the watch fails.
@@ -88,12 +88,12 @@ fn members(root: &Root, seat: &str) -> Option<Vec<u32>> {
     mounts.find_map(|mount| hierarchy::members(root, &mount.join(&group)).ok())
 }
 
-/// What follows `name` in a file of one assignment a line.
+/// The value of `name` in a file of one assignment per line.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// True for the name of one file, which leads nowhere else.
+/// True for the name of one file, without a path.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('.') && !text.contains('/')
 }
@@ -135,7 +135,7 @@ mod tests {
 
     // Verifies DAEMON-2.
     #[test]
-    fn a_scope_leads_nowhere_else() {
+    fn a_scope_is_a_plain_name() {
         let (_folder, root) = device("2");
         for scope in ["../user-113.slice/session-c1.scope", ".", "", "a/b"] {
             write(&root, "/run/systemd/sessions/2", &format!("UID=1000\nSCOPE={scope}\n"));

@@ -1,5 +1,5 @@
-//! The kernel's trace events (Documentation/trace/events.rst), through an instance of our own: other users of tracing
-//! are not disturbed, and nothing is left when it is removed.
+//! The kernel's trace events (Documentation/trace/events.rst), through an instance of brisk's own: other users of tracing are
+//! not disturbed, and nothing remains when it is removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -30,7 +30,7 @@ pub struct TraceEvent {
 }
 
 impl TraceEvent {
-    /// The value of `key=value`; decimal, or hexadecimal behind 0x.
+    /// The value of `key=value`; decimal, or hexadecimal after 0x.
     pub fn number(&self, key: &str) -> Option<u64> {
         number(self.value(key)?)
     }
@@ -52,7 +52,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// An instance; it is removed with this value, and its probe with it.
+/// An instance; it is removed when this value is dropped, and its probe with it.
 #[derive(Debug)]
 pub struct TraceInstance {
     root: Root,
@@ -62,11 +62,11 @@ pub struct TraceInstance {
 }
 
 impl TraceInstance {
-    /// Makes the instance `name`, in place of one that was left behind, with the processor's counter as its clock and
-    /// `buffer_kib` of memory a CPU.
+    /// Creates the instance `name`, in place of a leftover one, with the processor's counter as its clock and `buffer_kib` of
+    /// memory per CPU.
     ///
     /// # Errors
-    /// [`DeviceError`] without tracefs or the rights to it, and where the kernel offers no such clock.
+    /// [`DeviceError`] without tracefs or permission, and where the kernel offers no such clock.
     pub fn make(root: &Root, name: &str, buffer_kib: u32) -> Result<Self, DeviceError> {
         let folder = format!("{INSTANCES}/{name}");
         let real = root.path(&folder);
@@ -78,7 +78,7 @@ impl TraceInstance {
         Ok(instance)
     }
 
-    /// Records `event` (`binder/binder_transaction`) where `filter` is true; everywhere when it is empty.
+    /// Records `event` (`binder/binder_transaction`) where `filter` is true; always when it is empty.
     ///
     /// # Errors
     /// [`DeviceError`] when the kernel has no such event.
@@ -89,9 +89,9 @@ impl TraceInstance {
         self.write(&format!("events/{event}/enable"), "1")
     }
 
-    /// Defines an event of our own, `probe` (`GROUP/EVENT`), at the entry of a kernel function, in place of one that was left
-    /// behind, and records it where `filter` is true (Documentation/trace/kprobetrace.rst). `definition` is the function
-    /// and what to fetch.
+    /// Defines an event of brisk's own, `probe` (`GROUP/EVENT`), at the entry of a kernel function, in place of a leftover one,
+    /// and records it where `filter` is true (Documentation/trace/kprobetrace.rst). `definition` is the function and what to
+    /// fetch.
     ///
     /// # Errors
     /// [`DeviceError`] when the kernel has no probes (`CONFIG_KPROBE_EVENTS`), or no such function.
@@ -102,7 +102,7 @@ impl TraceInstance {
         self.enable(probe, filter)
     }
 
-    /// What is recorded from now on, as it comes.
+    /// A stream of what is recorded from now on.
     ///
     /// # Errors
     /// [`DeviceError`] when it cannot be opened.
@@ -120,7 +120,7 @@ impl TraceInstance {
     /// [`DeviceError`] when it cannot be read.
     pub fn finish(&self) -> Result<Vec<TraceEvent>, DeviceError> {
         self.write("tracing_on", "0")?;
-        // Root reads small files only, and a trace is as long as it is.
+        // `Root` truncates large files, and a trace may be long.
         let path = self.file("trace");
         let bytes = fs::read(&path).map_err(|error| DeviceError::io(&path, Operation::Read, error))?;
         Ok(String::from_utf8_lossy(&bytes).lines().filter_map(parse).collect())
@@ -142,7 +142,7 @@ impl Drop for TraceInstance {
         {
             tracing::warn!("cannot remove the trace instance {}: {error}", self.folder);
         }
-        // An event cannot go while an instance records it.
+        // An event cannot be removed while an instance records it.
         if let Some(probe) = self.probe
             && let Err(error) = self.root.write(PROBES, &format!("-:{probe}"))
         {
@@ -151,12 +151,12 @@ impl Drop for TraceInstance {
     }
 }
 
-/// The events of an instance as they come; each is read once.
+/// The events of an instance as a stream; each is read once.
 #[derive(Debug)]
 pub struct TracePipe {
     path: PathBuf,
     file: File,
-    /// What was read and is not a whole line yet.
+    /// Text that is not a whole line yet.
     text: Vec<u8>,
     lost_events: u64,
 }
@@ -184,7 +184,7 @@ impl TracePipe {
         Ok(text.lines().filter_map(parse).collect())
     }
 
-    /// Events that came faster than they were read, so far.
+    /// Events lost so far, because they were not read fast enough.
     pub fn lost_events(&self) -> u64 {
         self.lost_events
     }
@@ -197,7 +197,7 @@ fn lost(line: &str) -> Option<u64> {
 
 /// One line of `trace`: `COMMAND-TID [CPU] FLAGS MOMENT: NAME: TEXT`; `None` for comments and anything else.
 pub fn parse(line: &str) -> Option<TraceEvent> {
-    // A command may hold any character, the rest of the line's head none of these.
+    // A command may contain any character, the rest of the line's head none of these.
     let at = line.find(": ")?;
     let (head, rest) = (&line[..at], &line[at + 2..]);
     let (task, flags) = head.rsplit_once(" [")?;
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_and_others_left_out() {
+    fn event_lines_are_parsed_and_others_skipped() {
         let line = "           brisk-88      [000] .....   4202337521: binder_transaction: transaction=7 dest_node=1 \
                     dest_proc=80 dest_thread=0 reply=0 flags=0x10 code=0x3";
         let event = parse(line).unwrap();

@@ -1,4 +1,4 @@
-//! What the guardian process does.
+//! The guardian's main loop.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,29 +15,29 @@ use crate::journal::{Holder, JournalError, Replay, Restoration, RestoreOutcome};
 use brisk_sys::process::own_code;
 use brisk_sys::{BootTime, Root};
 
-/// A deadline is overdue this long after it has passed: a daemon that works is never that late.
+/// A lease is overdue this long after its deadline: a working daemon is never that late.
 const GRACE: Duration = Duration::from_secs(1);
-/// Leases that begin within this time of a check are checked together: that many wake-ups during launches at most.
+/// Leases that begin within this time of a check are checked together, so launches cause at most one wake-up per period.
 const GATHERED_FOR: Duration = Duration::from_secs(1);
-/// What is overdue and refuses is tried again after this long, then after twice as long each time up to the longest.
+/// First pause before a failed restore of an overdue lease is retried; it doubles each time up to the longest.
 const OVERDUE_RETRY: Duration = Duration::from_secs(2);
 const OVERDUE_RETRY_LONGEST: Duration = Duration::from_secs(60);
 const LOCK_RETRY: Duration = Duration::from_millis(10);
-/// What refuses to be restored (an offline CPU, for instance) is tried again for this long after the daemon's death.
+/// After the daemon's death, failed restores (for example of an offline CPU) are retried this often and this many times.
 const REFUSED_RETRY: Duration = Duration::from_secs(1);
 const REFUSED_RETRIES: u32 = 60;
 
-/// Watches `daemon` through standard input, restores what it leaves overdue, and when it has died restores
-/// everything, unless a new daemon has taken the journal. Sleeps while nothing is leased.
+/// Watches `daemon` through standard input and restores overdue leases. When the daemon has died, restores everything,
+/// unless a new daemon has locked the journal. Sleeps while nothing is leased.
 ///
 /// # Errors
 /// When standard input or output is not a pipe of the daemon, or the journal cannot be used.
 pub fn guard(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<(), GuardFault> {
     outlive_the_daemon();
     let mut wait = Wait::of(folder).map_err(GuardFault::Wait)?;
-    // A daemon that is dead by now cannot read it, and will be noticed at once.
+    // A failed write means that the daemon has died, which the loop below notices at once.
     let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
-    // It will sleep for long; where that is refused, it only keeps more mapped.
+    // The guardian sleeps for long, so it needs little memory; a failure only leaves more pages mapped.
     let _ = own_code::unmap();
     let mut overdue = Overdue { holder, folder, root, retry: OVERDUE_RETRY, told: Vec::new() };
     loop {
@@ -51,40 +51,40 @@ pub fn guard(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<
 /// Why the guardian gave up.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardFault {
-    /// The kernel would not let it sleep or read its pipe.
+    /// Sleeping or reading the pipe failed.
     #[error("the guardian cannot wait for the end of its daemon: {0}; is it started by `brisk daemon`?")]
     Wait(io::Error),
     /// The journal could not be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Something is still changed.
-    #[error("not everything could be put back: {0}; `brisk restore` tries again")]
+    /// Some targets are still changed.
+    #[error("cannot restore {0}; `brisk restore` tries again")]
     Refused(String),
 }
 
-/// Its own session, no death by a signal that is meant for the daemon's group, and the last choice of the OOM killer.
-/// What is not permitted is left: the guardian works without it.
+/// Enters its own session, survives signals that are meant for the daemon's process group, and gets oom_score_adj -1000.
+/// The guardian works without any of these, so failures are ignored.
 fn outlive_the_daemon() {
     let _ = rustix::process::setsid();
     for signal in [SIGTERM, SIGINT, SIGHUP] {
-        // The flag is not read: the guardian ends with the daemon, and no signal of these ends it before.
+        // The flag is never read: a handler is enough to keep the signal from ending the guardian before the daemon.
         let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
     let _ = Root::system().write("/proc/self/oom_score_adj", "-1000");
 }
 
-/// The leases that a hanging daemon does not restore.
+/// Restores the leases that a hanging daemon does not restore.
 struct Overdue<'a> {
     holder: Holder,
     folder: &'a Path,
     root: &'a Root,
     retry: Duration,
-    /// What was said of those that are still in the log.
+    /// The outcomes already reported, of leases that are still in the log.
     told: Vec<Restoration>,
 }
 
 impl Overdue<'_> {
-    /// Restores what is overdue at `now`, and says when there may be more.
+    /// Restores the leases that are overdue at `now`, and returns when the next ones may be.
     fn give_back(&mut self, now: BootTime) -> Option<BootTime> {
         let grace_ns = u64::try_from(GRACE.as_nanos()).unwrap_or(u64::MAX);
         let due = BootTime::from_nanoseconds(now.nanoseconds().saturating_sub(grace_ns));
@@ -105,15 +105,15 @@ impl Overdue<'_> {
         Some(next.map_or(retry, |next| next.min(retry)))
     }
 
-    /// Says what became of each, once.
+    /// Reports each outcome once.
     fn tell(&mut self, restorations: &[Restoration]) {
         for restoration in restorations.iter().filter(|restoration| !self.told.contains(restoration)) {
             let Restoration { target, original, outcome } = restoration;
             match outcome {
                 RestoreOutcome::Restored => {
-                    tracing::warn!("the daemon hangs: {target} is overdue and holds {original} again");
+                    tracing::warn!("the daemon hangs: overdue {target} was restored to {original}");
                 }
-                RestoreOutcome::Refused { error } => tracing::warn!("{target} is overdue, and is tried again: {error}"),
+                RestoreOutcome::Refused { error } => tracing::warn!("{target} is overdue, restore will retry: {error}"),
                 RestoreOutcome::ChangedByOther { .. } | RestoreOutcome::Vanished => {}
             }
         }
@@ -140,10 +140,10 @@ fn take_over(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<
                 }
                 sleep(REFUSED_RETRY);
             }
-            // The kernel closes a dying process's descriptors one after the other: the pipe went before the lock. An
-            // empty log is being begun by a process that will have put its name there next time.
+            // The kernel closes a dying process's descriptors one by one: the pipe before the lock. A log without a pid is
+            // being created by a process whose pid will be in it at the next attempt.
             Err(JournalError::Locked { pid, .. }) if pid.is_none_or(|pid| pid == daemon) => sleep(LOCK_RETRY),
-            // A new daemon, or `brisk restore`, has it and has replayed it.
+            // A new daemon, or `brisk restore`, has locked the journal and replayed it.
             Err(JournalError::Locked { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         }

@@ -1,7 +1,7 @@
-//! The guardian: a small process that outlives the daemon and puts back what its journal holds.
+//! The guardian: a small process that outlives the daemon and restores the leases in its journal.
 //!
-//! Two pipes tie them together, which works on every kernel: the guardian's standard input ends when the daemon dies,
-//! however it dies, and its standard output ends when the guardian does, so that the daemon can start another.
+//! Two pipes connect them, which works on every kernel. The guardian's standard input reaches end of file when the daemon
+//! dies, even by SIGKILL; its standard output does when the guardian dies, so that the daemon can start another one.
 
 mod duty;
 mod wait;
@@ -22,44 +22,44 @@ pub use duty::{GuardFault, guard};
 
 /// The name under which it runs: systemd's switch-root spares names that begin with `@`.
 const NAME: &str = "@brisk-guardian";
-/// What it says once it watches.
+/// The line that it writes once it watches.
 const READY: &[u8] = b"ready\n";
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The daemon's end of its guardian. Dropped, it lets the guardian see to the journal and end.
+/// The daemon's handle on its guardian. When it is dropped, the guardian restores what the journal still holds and exits.
 ///
-/// As a descriptor it is readable when the guardian has died.
+/// As a descriptor it becomes readable when the guardian has died.
 #[derive(Debug)]
 pub struct Guardian {
     child: Child,
-    /// Kept open, never written: it ends with this process.
+    /// Kept open and never written: the kernel closes it when this process ends.
     _lifeline: ChildStdin,
     end: ChildStdout,
 }
 
-/// Why there is no guardian.
+/// Why no guardian runs.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardianError {
-    /// This program could not be started a second time.
+    /// This program could not be started as a guardian.
     #[error("cannot start the guardian ({}): {cause}; without it, changes outlive a kill until `brisk restore`", program.display())]
     Start {
-        /// What was to be run.
+        /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The reason.
         cause: io::Error,
     },
-    /// It started but did not say that it watches.
+    /// It started but did not report that it watches.
     #[error("the guardian did not become ready: {0}; see its messages above")]
     NotReady(&'static str),
 }
 
 impl Guardian {
-    /// Starts the guardian of `holder`'s journal in `folder`, which is this process's, and waits until it watches.
+    /// Starts the guardian of `holder`'s journal in `folder`, which this process has open, and waits until it watches.
     ///
     /// # Errors
-    /// [`GuardianError`] when it does not come up.
+    /// [`GuardianError`] when it does not start.
     pub fn start(holder: Holder, folder: &Path, root: &Root) -> Result<Self, GuardianError> {
-        // This very program, even when its file has been replaced or removed meanwhile.
+        // The running program, even when its file has been replaced or removed since.
         let program = PathBuf::from("/proc/self/exe");
         let fault = |cause| GuardianError::Start { program: program.clone(), cause };
         let absolute = |path: &Path| std::path::absolute(path).map_err(fault);
@@ -96,7 +96,7 @@ impl Guardian {
         self.child.id()
     }
 
-    /// True when it has ended; takes it off the process table then.
+    /// True when it has exited; reaps it then.
     pub fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
@@ -104,8 +104,8 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // One whose pipe has ended is dead or dying: waiting takes it off the process table. A living one is left to
-        // end with the journal.
+        // A guardian whose pipe has ended is dead or dying: reap it. A living one is not waited for: it exits once the
+        // journal is restored.
         if readable_within(self.end.as_fd(), Duration::ZERO) == Ok(true) {
             let _ = self.child.wait();
         }
@@ -124,7 +124,7 @@ fn wait_until_ready(end: &mut ChildStdout) -> Result<(), GuardianError> {
         let left = READY_TIMEOUT.saturating_sub(started.elapsed());
         match readable_within(end.as_fd(), left) {
             Ok(true) => break,
-            Ok(false) => return Err(GuardianError::NotReady("it said nothing for 5 s")),
+            Ok(false) => return Err(GuardianError::NotReady("it wrote nothing for 5 s")),
             Err(Errno::INTR) => {}
             Err(_) => return Err(GuardianError::NotReady("its pipe failed")),
         }
@@ -132,7 +132,7 @@ fn wait_until_ready(end: &mut ChildStdout) -> Result<(), GuardianError> {
     let mut said = [0u8; READY.len()];
     match end.read_exact(&mut said) {
         Ok(()) if said == READY => Ok(()),
-        _ => Err(GuardianError::NotReady("it ended at once")),
+        _ => Err(GuardianError::NotReady("it exited at once")),
     }
 }
 

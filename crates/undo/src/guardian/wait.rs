@@ -1,4 +1,4 @@
-//! How the guardian sleeps: until the daemon dies, a moment comes, or the journal changes.
+//! How the guardian sleeps: until the daemon dies, a deadline passes, or the journal changes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,18 +11,18 @@ use rustix::io::{Errno, read};
 
 use brisk_sys::{BootTime, Timer};
 
-/// Without inotify the journal is looked at this often.
+/// Without inotify the journal is read this often.
 const BLIND_CHECK: Duration = Duration::from_secs(2);
 
 /// Everything that can wake the guardian.
 pub(super) struct Wait {
     lifeline: io::Stdin,
     timer: Timer,
-    /// Readable when the log was written; none where the kernel has no watch to give.
+    /// Readable when the log was written; `None` when the kernel provides no inotify watch.
     changes: Option<OwnedFd>,
 }
 
-/// What woke it.
+/// What woke the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Woken {
     DaemonDied,
@@ -31,28 +31,28 @@ enum Woken {
 }
 
 impl Wait {
-    /// Over the journal in `folder` and the daemon that holds standard input.
+    /// Watches the journal in `folder`, and standard input, which the daemon holds open.
     ///
     /// # Errors
-    /// When the kernel has no timer.
+    /// When the kernel provides no timer.
     pub(super) fn of(folder: &Path) -> io::Result<Self> {
         let changes = watch(folder)
             .inspect_err(|error| tracing::warn!("cannot watch {}: {error}; it is polled", folder.display()));
         Ok(Self { lifeline: io::stdin(), timer: Timer::new()?, changes: changes.ok() })
     }
 
-    /// Sleeps until `moment`, if there is one, or until the journal has changed; changes within `gathered_for` count as
-    /// one. True when the daemon has died.
+    /// Sleeps until `moment`, if given, or until the journal has changed; changes within `gathered_for` cause one wake-up.
+    /// True when the daemon has died.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// The kernel's error.
     pub(super) fn rest(&mut self, moment: Option<BootTime>, gathered_for: Duration) -> io::Result<bool> {
         let now = BootTime::now();
         let sooner = |other: BootTime| Some(moment.map_or(other, |moment| moment.min(other)));
         if self.changes.is_none() {
             return Ok(self.wait(sooner(now + BLIND_CHECK), false)? == Woken::DaemonDied);
         }
-        // The guardian does not listen to the changes meanwhile, so they cost nothing.
+        // Until then the guardian does not poll for changes, so they cause no wake-ups.
         let gathered = now + gathered_for;
         match self.wait(sooner(gathered), false)? {
             Woken::Moment if moment.is_none_or(|moment| moment > gathered) => {}
@@ -73,7 +73,7 @@ impl Wait {
                 Err(error) => return Err(error.into()),
             }
             let ready: Vec<bool> = wanted.iter().map(|descriptor| !descriptor.revents().is_empty()).collect();
-            // Nothing is ever written into the lifeline: what can be read is the end.
+            // Nothing is ever written into the lifeline: it becomes readable only at end of file.
             if ready[0] && read(self.lifeline.as_fd(), &mut [0u8; 64])? == 0 {
                 return Ok(Woken::DaemonDied);
             }
@@ -90,7 +90,7 @@ impl Wait {
 
     fn forget_changes(&self) {
         let Some(changes) = &self.changes else { return };
-        // Each event tells the same: that there is something to look at.
+        // All events mean the same: the journal must be read again.
         while read(changes, &mut [0u8; 4096]).is_ok_and(|length| length > 0) {}
     }
 }

@@ -1,4 +1,4 @@
-//! Reading and writing what a lease can hold, and restoring it.
+//! Reads, writes and restores the targets of leases.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,29 +18,29 @@ use brisk_sys::sched::autogroup::{self, Autogroups};
 use brisk_sys::sched::{affinity, priority, uclamp};
 use brisk_sys::{DeviceError, Operation, Root, Target, Tunable, process};
 
-/// Descriptors kept at most; beyond it the ones not used now are closed.
+/// At most this many descriptors are kept open; when one more is needed, all of them are closed.
 const KEPT_DESCRIPTORS: usize = 64;
-/// The pause between two looks at limits that are late.
+/// The polling period of limits that settle late.
 const LATE_POLL_PERIOD: Duration = Duration::from_millis(2);
 
-/// Targets by kept descriptors.
+/// Access to targets, through descriptors that are kept open.
 #[derive(Debug)]
 pub(super) struct Access {
     holder: Holder,
     root: Root,
     tunables: BTreeMap<PathBuf, Tunable>,
-    /// Limits that did not show in time what was written back.
+    /// Limits that did not show the restored value in time.
     unsettled: BTreeMap<Target, Unsettled>,
-    /// Where control groups are; read when they are needed first.
+    /// The cgroup mounts; read on first use.
     mounts: Vec<hierarchy::Mount>,
     autogroups: Autogroups,
 }
 
 #[derive(Debug)]
 struct Unsettled {
-    /// What the limit showed in the end: an older or a stricter request.
+    /// What the limit showed last: an older or a stricter request.
     shown: String,
-    /// What was written, which is in force.
+    /// The value written, which is in force.
     original: String,
 }
 
@@ -56,7 +56,7 @@ impl Access {
         }
     }
 
-    /// Whose journal this is.
+    /// The holder of this journal.
     pub(super) fn holder(&self) -> Holder {
         self.holder
     }
@@ -69,7 +69,7 @@ impl Access {
         self.holder.may_hold(target, &self.mounts)
     }
 
-    /// The same for `lease`, which may have been read from a forged log.
+    /// True when the holder may restore `lease`, which may come from a forged log.
     pub(super) fn may_restore(&mut self, lease: &Lease) -> bool {
         self.may_hold(&lease.target) && has_possible_original(lease)
     }
@@ -112,7 +112,7 @@ impl Access {
             Target::GroupMember { hierarchy, tid, start_time_ticks } => {
                 let stat = self.same_process(*tid, *start_time_ticks, Operation::Read)?;
                 let gone = || task_error(&self.root, *tid, Operation::Read, io::ErrorKind::NotFound.into());
-                // The kernel takes a write that would move it, and leaves it in its group.
+                // The kernel accepts a write that moves an exiting thread, but leaves it in its group.
                 if stat.is_exiting {
                     return Err(gone());
                 }
@@ -132,7 +132,7 @@ impl Access {
                 self.same_process(*pid, *start_time_ticks, Operation::Write)?;
                 let fault = |error| task_error(&self.root, *pid, Operation::Write, error);
                 let minimum: u32 = value.parse().map_err(|_| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
-                // The kernel refuses what passes the upper clamp, and who chose that one has the last word.
+                // The kernel refuses a lower clamp above the upper one, so the upper one takes precedence.
                 let maximum = self.clamps(*pid, Operation::Write)?.maximum;
                 uclamp::set_minimum(*pid, minimum.min(maximum)).map_err(fault)
             }
@@ -182,12 +182,12 @@ impl Access {
         }
     }
 
-    /// True when restoring `lease` takes several steps, and a process that dies in between would leave what looks like another
-    /// tool's: then it must be on record first that the target may hold anything. Says so in the lease.
+    /// True when restoring `lease` takes several writes. If the process died between them, the target would look as if another
+    /// tool had written it, so the log must first say that it may hold any value. Sets the lease to say so.
     pub(super) fn begins_in_steps(&mut self, lease: &mut Lease) -> bool {
         let has_steps = match &lease.target {
             Target::Governor(_) => lease.original.contains('\t'),
-            // As soon as it is idle no more it weighs what any group does.
+            // When `cpu.idle` is cleared, the kernel resets the group's weight to the default.
             Target::GroupWeight(_) => lease.observed.as_deref() == Some(weight::IDLE),
             _ => false,
         };
@@ -202,13 +202,13 @@ impl Access {
         begins
     }
 
-    /// Restores what `leases` hold, in this order, unless another process has changed it since; where only a part can be
-    /// restored now, the lease says what that was. The process on record until this returns may die in it: the next one
-    /// to try finds the originals, and looks for heirs again. A lease that must be on record again first is told to `record`.
-    /// What a log names and its holder may not hold is refused, and nothing of it is touched.
+    /// Restores the targets of `leases`, in this order, unless another process has changed them since; if a target can be
+    /// restored only in part, its lease gets the value read back. The process may die in here: its leases are still on record,
+    /// so the next replay finds the originals and searches for inherited values again. Calls `record` for a lease that must be
+    /// recorded again before its target is written. A target that the holder may not hold is refused untouched.
     pub(super) fn give_back(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<RestoreOutcome> {
         let mut outcomes = Vec::with_capacity(leases.len());
-        for together in leases.chunk_by_mut(|one, next| has_heirs(&one.target) && has_heirs(&next.target)) {
+        for together in leases.chunk_by_mut(|one, next| is_inherited(&one.target) && is_inherited(&next.target)) {
             let mut held = Vec::with_capacity(together.len());
             for lease in together.iter_mut() {
                 let is_allowed = self.may_restore(lease);
@@ -219,11 +219,11 @@ impl Access {
             }
             let given_back = outcomes.len();
             outcomes.extend(together.iter_mut().map(|lease| self.give_back_one(lease)));
-            // Only now does no new thread inherit what was leased, so one pass finds all families.
+            // From here on new threads no longer inherit leased values, so one search finds all that did.
             let mut families = Families::default();
             for ((lease, held), outcome) in together.iter().zip(held).zip(&outcomes[given_back..]) {
                 if let Some(held) = held.filter(|_| *outcome != RestoreOutcome::Vanished) {
-                    self.free_heirs(lease, &held, &mut families);
+                    self.restore_inherited(lease, &held, &mut families);
                 }
             }
         }
@@ -265,16 +265,16 @@ impl Access {
         }
         let error = format!("{target} holds {found:?} after {original:?} was written back");
         if confined {
-            // The kernel restores only the CPUs that are online; the others follow when they are.
+            // The kernel restores only the CPUs that are online; the others follow when they come online.
             lease.observed = Some(found);
         }
         Ok(RestoreOutcome::Refused { error })
     }
 
-    /// Threads that were made by the leased one meanwhile began with what it `held`: they get what it got. What cannot be
-    /// read or written has ended, or is another process's by now.
-    fn free_heirs(&mut self, lease: &Lease, held: &str, families: &mut Families) {
-        let Some(tid) = lease.target.thread().filter(|_| has_heirs(&lease.target)) else { return };
+    /// Restores the original in threads that inherited the `held` value at fork from the leased one. A thread that cannot be
+    /// read or written has exited, or its tid belongs to another process by now.
+    fn restore_inherited(&mut self, lease: &Lease, held: &str, families: &mut Families) {
+        let Some(tid) = lease.target.thread().filter(|_| is_inherited(&lease.target)) else { return };
         for heir in families.born_since(&self.root, tid, lease.since) {
             let Some(target) = lease.target.of_heir(heir.tid, heir.start_time_ticks) else { return };
             if self.read(&target).is_ok_and(|found| found == held) {
@@ -283,11 +283,11 @@ impl Access {
         }
     }
 
-    /// True when `found` in the lease's target is what the lease made of it, and not what another process has written since.
+    /// True when the lease's target holds `found` because of the lease, and not because another process has written it since.
     pub(super) fn is_ours(&mut self, lease: &Lease, found: &str) -> Result<bool, DeviceError> {
         match &lease.observed {
-            // The writer died between its write and the record of it: the kernel may have rounded the value, so whatever
-            // is there counts as ours.
+            // The writer died between its write and the record of it. The kernel may have rounded the value, so any value
+            // is taken for ours.
             None => Ok(true),
             Some(observed) if observed == found => Ok(true),
             Some(_) if limit::is_limit(&lease.target) => self.is_our_limit(lease, found),
@@ -295,15 +295,15 @@ impl Access {
                 let online = hotplug::online(&self.root)?;
                 Ok(is_kernels_doing(&lease.original, observed, found, &online))
             }
-            // Who has removed it wins; what else may be done to it, it is ours.
+            // A group that another process has removed stays removed; after any other change it is still ours.
             Some(_) if matches!(lease.target, Target::Group(_)) => Ok(found != group::ABSENT),
             Some(_) => Ok(false),
         }
     }
 
-    /// A limit may show our request late, rounded, or not at all while another is stricter. In the last case writing our
-    /// value once more tells: a hidden request changes nothing to be seen, while another tool's plain write is
-    /// overwritten, and put back here.
+    /// A limit may show our request late, rounded, or not at all while another is stricter. In the last case our value is
+    /// written once more: if the request is hidden, the limit does not change; if it changes, another tool had written the
+    /// limit, and its value is restored here.
     fn is_our_limit(&mut self, lease: &Lease, found: &str) -> Result<bool, DeviceError> {
         let Lease { target, original, value, .. } = lease;
         let rounded = limit::rounded(&self.root, target, value);
@@ -318,7 +318,7 @@ impl Access {
         Ok(true)
     }
 
-    /// Waits until a limit shows the `original` that was written back; what does not come in time is remembered.
+    /// Waits until a limit shows the restored `original`; remembers a limit that does not in time.
     fn settle(&mut self, target: &Target, original: &str) -> Result<(), DeviceError> {
         self.unsettled.remove(target);
         if !self.shows(target, |now| now == original)? {
@@ -328,7 +328,7 @@ impl Access {
         Ok(())
     }
 
-    /// Waits for at most `patience` until no limit shows what it did before its original was written back. False when one does.
+    /// Waits at most `patience` until no limit shows its value from before the restore. False when one still does.
     pub(super) fn await_limits(&mut self, patience: Duration) -> bool {
         limit::poll_until(patience, LATE_POLL_PERIOD, || Ok::<_, Infallible>(self.do_limits_show())) == Ok(true)
     }
@@ -342,15 +342,15 @@ impl Access {
         self.unsettled.is_empty()
     }
 
-    /// Looks at a limit until it shows what `wanted` accepts, for as long as the kernel may take to apply a request.
+    /// Polls a limit until `wanted` accepts its value, for as long as the kernel may take to apply a request.
     fn shows(&mut self, target: &Target, wanted: impl Fn(&str) -> bool) -> Result<bool, DeviceError> {
         limit::poll_until(limit::PATIENCE, limit::POLL_PERIOD, || Ok(wanted(&self.read(target)?)))
     }
 
-    /// What a target that shows `found`, and is not leased, is to get back after a lease.
+    /// The original to restore after leasing `target`, which is not leased and shows `found`.
     pub(super) fn original(&self, target: &Target, found: String) -> String {
         if let Target::Group(folder) = target {
-            // Ours, whichever process has forgotten to remove it.
+            // The group is brisk's even if it exists already: an earlier process did not remove it.
             return group::original(&self.root, folder);
         }
         match self.unsettled.get(target) {
@@ -360,7 +360,7 @@ impl Access {
     }
 
     fn tunable(&mut self, file: &Path) -> Result<&mut Tunable, DeviceError> {
-        // Looked up twice, because a borrow that is returned early cannot be let go for the insertion.
+        // Two lookups, because the borrow checker rejects an early return of the first one's borrow.
         if !self.tunables.contains_key(file) {
             if self.tunables.len() >= KEPT_DESCRIPTORS {
                 self.tunables.clear();
@@ -376,7 +376,7 @@ impl Access {
         uclamp::of(tid).map_err(|error| task_error(&self.root, tid, operation, error))
     }
 
-    /// A pid is used again: only the start time says that it is still the process that was leased.
+    /// The kernel reuses pids: only the start time shows that this is still the process that was leased.
     fn same_process(
         &self,
         pid: u32,
@@ -395,9 +395,9 @@ fn task_error(root: &Root, pid: u32, operation: Operation, source: io::Error) ->
     DeviceError::io(&root.path(format!("/proc/{pid}")), operation, source)
 }
 
-/// True when a mask that was `original` and `observed` after it was leased is `found` by the kernel's own doing. When the
-/// last CPU of a mask goes, the kernel gives all; when any goes, a cpuset takes it from the masks of its members; and whom
-/// a cpuset gets back has what is `online` of it.
+/// True when the kernel itself may have changed a mask to `found`, which was `original` before the lease and `observed` after
+/// it. When the last CPU of a mask goes offline, the kernel widens the mask to all CPUs. When any CPU goes offline, a cpuset
+/// removes it from its members' masks. A thread that moves back into a cpuset gets the CPUs of its mask that are `online`.
 pub(super) fn is_kernels_doing(original: &str, observed: &str, found: &str, online: &[u32]) -> bool {
     let [original, observed, found] =
         [original, observed, found].map(|list| hotplug::parse_list(list).unwrap_or_default());
@@ -409,7 +409,7 @@ pub(super) fn is_kernels_doing(original: &str, observed: &str, found: &str, onli
     is_widened || is_rest_of(&original) || is_rest_of(&observed)
 }
 
-/// True for what a thread hands on to those that it makes.
-fn has_heirs(target: &Target) -> bool {
+/// True for an attribute that threads inherit at fork.
+fn is_inherited(target: &Target) -> bool {
     target.of_heir(0, 0).is_some()
 }

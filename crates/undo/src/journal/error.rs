@@ -1,4 +1,4 @@
-//! What can go wrong with a journal, and what a person can do about it.
+//! Errors of the journal, with advice for the user.
 
 use std::path::PathBuf;
 use std::{fmt, io};
@@ -6,7 +6,7 @@ use std::{fmt, io};
 use super::record::Tenure;
 use brisk_sys::{DeviceError, Target};
 
-/// Who has a journal, in brackets; nothing where the log does not say.
+/// The process that has a journal, in brackets; empty when the log does not name it.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) pid: Option<u32>,
@@ -18,14 +18,14 @@ impl fmt::Display for Writer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(pid) = self.pid else { return Ok(()) };
         match (self.has_ended, self.tenure) {
-            (true, _) => write!(formatter, " (process {pid} has died, and what it left is being restored)"),
+            (true, _) => write!(formatter, " (process {pid} has died, and its changes are being restored)"),
             (false, Tenure::Passing) => write!(formatter, " (process {pid}, which boosts one launch)"),
             (false, Tenure::Lasting) => write!(formatter, " (process {pid})"),
         }
     }
 }
 
-/// Why the journal could not be had or a change was not made.
+/// Why the journal could not be opened or a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// Another process has it.
@@ -37,14 +37,14 @@ pub enum JournalError {
     Locked {
         /// The log.
         path: PathBuf,
-        /// Who has it, if the log says so.
+        /// The process that has it, if the log names it.
         pid: Option<u32>,
-        /// That process is dead, and another one restores what it has left.
+        /// That process has died, and another one restores its leases.
         has_ended: bool,
-        /// How long that process has it.
+        /// How long that process holds it.
         tenure: Tenure,
     },
-    /// The log cannot be opened, created or believed.
+    /// The log cannot be opened or created, or is not trusted.
     #[error("cannot use the journal {}: {cause}; it must be on a tmpfs and belong to the user of brisk", path.display())]
     Unusable {
         /// The log or its folder.
@@ -64,7 +64,7 @@ pub enum JournalError {
         format: u32,
     },
     /// A change could not be recorded, so it was not made.
-    #[error("{target} stays as it is, because {} cannot record the change: {cause}; make room there", path.display())]
+    #[error("{target} stays as it is, because {} cannot record the change: {cause}; free space there", path.display())]
     Unrecorded {
         /// What was to be changed.
         target: Target,
@@ -79,19 +79,19 @@ pub enum JournalError {
         /// What failed.
         fault: DeviceError,
     },
-    /// Such a target is never held by this holder, or cannot have had the original that is on record.
-    #[error("{target} is nothing that this journal may hold: brisk would not have written it, so it is left alone")]
+    /// This holder never leases such a target, or the target cannot have had the recorded original.
+    #[error("this journal may not hold {target}: brisk would not have written it, so it stays as it is")]
     NotLeasable {
         /// What was asked for.
         target: Target,
     },
-    /// It holds nothing, and nothing cannot be written back: write(2) of no bytes reaches no driver.
+    /// The target reads as empty, and an empty value cannot be restored: write(2) of no bytes reaches no driver.
     #[error("{target} stays as it is: it holds no value that could be restored")]
     NoOriginal {
         /// What was asked for.
         target: Target,
     },
-    /// It is not held.
+    /// The target is not leased.
     #[error("{target} is not leased, so there is nothing to restore")]
     NotLeased {
         /// What was asked for.

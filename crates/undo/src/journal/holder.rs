@@ -1,7 +1,7 @@
-//! Who holds: each of brisk's journals has its own folder, and a list of what it may hold.
+//! Holders: each of brisk's journals has its own folder, and a list of the targets that it may hold.
 //!
-//! Root restores what the journals say, and the user of the service could forge its own. So what is not on the list is
-//! neither leased nor restored, by any process that replays the journal. The list is what each holder really writes.
+//! Root restores what the journals say, and the service's user could forge its own journal. So a target that is not on the
+//! list is neither leased nor restored, by any process that replays the journal. Each list has only what its holder writes.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,7 +14,7 @@ use brisk_sys::memory::{vm_tunables, zram, zram_writeback};
 use brisk_sys::sched::autogroup;
 use brisk_sys::{Root, Target};
 
-/// Who keeps a journal.
+/// The part of brisk that keeps a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// The daemon. Its folder belongs to the user of the service.
@@ -28,8 +28,8 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// All of them, in the order in which their journals are restored: the daemon of an experiment's arm leases on top of
-    /// what the arm has set.
+    /// All holders, in the order in which their journals are restored: in an experiment, the daemon leases on top of what
+    /// the arm has set.
     pub const ALL: [Self; 4] = [Self::Daemon, Self::Boot, Self::Memory, Self::Experiment];
 
     /// The name on the command line.
@@ -45,13 +45,13 @@ impl Holder {
     /// The holder of this name.
     ///
     /// # Errors
-    /// The names, when it is none of them.
+    /// The list of names, when `name` is not one of them.
     pub fn of_name(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|holder| holder.name() == name);
         known.ok_or_else(|| format!("expected one of {}", Self::ALL.map(Self::name).join(", ")))
     }
 
-    /// The folder of its journal, which is on a tmpfs. The real place, not as named on the device.
+    /// The folder of its journal, on a tmpfs: the real path, not the path as named on the device.
     pub fn folder(self, root: &Root) -> PathBuf {
         let daemons = root.runtime_folder();
         match self {
@@ -60,7 +60,7 @@ impl Holder {
         }
     }
 
-    /// True when it may hold `target`. `mounts` are the hierarchies of control groups.
+    /// True when it may hold `target`. `mounts` are the cgroup hierarchies.
     pub(super) fn may_hold(self, target: &Target, mounts: &[Mount]) -> bool {
         let is_group = |folder: &Path| {
             let is_below = |mount: &Mount| folder != mount.folder && folder.starts_with(&mount.folder);
@@ -97,8 +97,8 @@ impl Holder {
     }
 }
 
-/// True when `lease` has an original that its target can have had: a journal must not make a swap area, take a disk for
-/// write-back, or set files of a group.
+/// True when the target of `lease` can have had its recorded original: restoring a journal must not create a swap area, use a
+/// disk for write-back, or set files of a group.
 pub(super) fn has_possible_original(lease: &Lease) -> bool {
     let original = lease.original.as_str();
     match &lease.target {
@@ -112,13 +112,13 @@ pub(super) fn has_possible_original(lease: &Lease) -> bool {
     }
 }
 
-/// True for an absolute path that leads nowhere else.
+/// True for an absolute path without `.` or `..`.
 fn is_plain(path: &Path) -> bool {
     let mut parts = path.components();
     parts.next() == Some(Component::RootDir) && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// True for a file of a policy or of a governor: `cpufreq/policy0/scaling_min_freq`, `cpufreq/ondemand/sampling_rate`,
+/// True for a file of a cpufreq policy or governor: `cpufreq/policy0/scaling_min_freq`, `cpufreq/ondemand/sampling_rate`,
 /// `cpufreq/policy0/schedutil/rate_limit_us`, and before Linux 4.2 `cpu0/cpufreq/...`.
 fn is_cpufreq(file: &Path) -> bool {
     let Ok(rest) = file.strip_prefix(CPU_FOLDER) else { return false };
@@ -126,7 +126,7 @@ fn is_cpufreq(file: &Path) -> bool {
     is_plain(file) && matches!(parts.len(), 3 | 4) && (parts[0] == "cpufreq" || parts[1] == "cpufreq")
 }
 
-/// True for what `[memory.zram]` and the budget of write-back set.
+/// True for a file that `[memory.zram]` or the write-back budget sets.
 fn is_of_memory(file: &Path) -> bool {
     let is_limit_switch = || {
         let name = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
@@ -144,7 +144,7 @@ mod tests {
         hierarchy::parse_mounts("none /sys/fs/cgroup cgroup2 rw 0 0\nnone /dev/cpuset cgroup rw,cpuset 0 0\n")
     }
 
-    /// Which holders may hold `target`, by their first letters.
+    /// The first letters of the holders that may hold `target`.
     fn holders(target: &Target) -> String {
         let may = Holder::ALL.into_iter().filter(|holder| holder.may_hold(target, &mounts()));
         may.map(|holder| &holder.name()[..1]).collect()

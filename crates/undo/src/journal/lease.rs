@@ -1,55 +1,55 @@
-//! A lease, and what became of it.
+//! A lease, and the outcome of restoring it.
 
 use serde::{Deserialize, Serialize};
 
 use brisk_sys::{BootTime, Target};
 
-/// One value held in one target, until when and why.
+/// A value held in a target, with deadline and reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// What is held.
+    /// The leased target.
     pub target: Target,
-    /// What it held before the first lease: what it gets back.
+    /// The value before the first lease, which is restored.
     pub original: String,
-    /// What was asked for.
+    /// The value written.
     pub value: String,
-    /// What it held right after the write, as the kernel rounded it; `None` between the record and the write.
+    /// The value read back right after the write, as the kernel rounded it; `None` between the record and the write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<String>,
     /// When the first lease began.
     pub since: BootTime,
     /// When it is restored.
     pub until: BootTime,
-    /// Why, in words a person understands.
+    /// Why, for the user.
     pub reason: String,
 }
 
-/// What became of one lease.
+/// The outcome for one lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restoration {
-    /// What was leased.
+    /// The leased target.
     pub target: Target,
-    /// The value that it was to get back.
+    /// The value to restore.
     pub original: String,
-    /// How that went.
+    /// The result.
     #[serde(flatten)]
     pub outcome: RestoreOutcome,
 }
 
-/// How a restoration went.
+/// The result of restoring one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum RestoreOutcome {
     /// The target holds its original.
     Restored,
-    /// Another process has written it since; that stays.
+    /// Another process has written the target since; its value stays.
     ChangedByOther {
-        /// What it holds.
+        /// That value.
         found: String,
     },
-    /// The target is gone (another governor, a CPU or a process that ended), and what it held with it.
+    /// The target no longer exists: another governor was chosen, a CPU went offline, or a process has exited.
     Vanished,
-    /// It could not be written; the journal keeps it, and it is tried again.
+    /// The target could not be restored; the journal keeps the lease and retries.
     Refused {
         /// Why.
         error: String,
@@ -57,7 +57,7 @@ pub enum RestoreOutcome {
 }
 
 impl RestoreOutcome {
-    /// True when nothing of ours is left in the target.
+    /// True when the target no longer holds a leased value.
     pub fn is_final(&self) -> bool {
         !matches!(self, Self::Refused { .. })
     }

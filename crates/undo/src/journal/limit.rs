@@ -1,18 +1,18 @@
-//! Frequency limits (`scaling_min_freq`, `scaling_max_freq`): what is read is not what was written. Since Linux 5.3 a
-//! write is a request (freq_qos) that a kernel worker applies a moment later, rounds to a frequency of the table, and
-//! hides while another request, such as a thermal cap, is stricter.
+//! Frequency limits (`scaling_min_freq`, `scaling_max_freq`) may read back differently from what was written. Since Linux 5.3
+//! a write is a request (freq_qos) that a kernel worker applies asynchronously and rounds to a frequency of the table. While
+//! another request, such as a thermal cap, is stricter, the limit shows that one.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use brisk_sys::{Root, Target};
 
-/// So long a limit is looked at until it shows what was requested. The worker needs far less unless the CPU is busy.
+/// How long a limit is polled until it shows the requested value. The worker needs far less unless the CPU is busy.
 pub(super) const PATIENCE: Duration = Duration::from_millis(20);
-/// The pause between two looks.
+/// The polling period.
 pub(super) const POLL_PERIOD: Duration = Duration::from_micros(200);
 
-/// Looks every `pause` until `is_so`, for `patience` in all. False when it is not so at the end.
+/// Polls `is_so` every `pause`, for `patience` in total. False when it is still false at the end.
 pub(super) fn poll_until<E>(
     patience: Duration,
     pause: Duration,
@@ -42,8 +42,8 @@ fn is_minimum(target: &Target) -> Option<bool> {
     }
 }
 
-/// The frequency of the driver's table that the request of `value` becomes: the lowest that is not below a lower limit,
-/// the highest that is not above an upper one. `None` without a table.
+/// The frequency of the driver's table to which the kernel rounds the request `value`: up for a lower limit, down for an
+/// upper one. `None` without a table.
 pub(super) fn rounded(root: &Root, target: &Target, value: &str) -> Option<String> {
     let is_minimum = is_minimum(target)?;
     let Target::Tunable(file) = target else { return None };
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_rounded_into_its_limit() {
+    fn lower_limits_are_rounded_up_and_upper_limits_down() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let limit = |name: &str| Target::Tunable(format!("/{name}").into());

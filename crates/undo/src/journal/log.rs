@@ -1,4 +1,4 @@
-//! The log's file: locked by its writer, appended with one system call a record.
+//! The log file: locked by its writer, appended with one system call per record.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -19,33 +19,33 @@ use brisk_sys::process;
 
 /// The log's name in its folder.
 const FILE: &str = "journal";
-/// Longer than a process that only reads, as `brisk doctor` does, has the lock.
+/// Longer than a reader such as `brisk doctor` holds the lock.
 pub(super) const QUIET: Duration = Duration::from_millis(50);
-/// Longer than a dead writer's guardian takes to restore what it left (swap has to be read back first), and a child that it was
-/// just forking to begin its program: both have its lock after its death.
-const LAST_RITES: Duration = Duration::from_secs(60);
-/// Longer than one launch is helped, unless it is configured to last.
-const ONE_LAUNCH: Duration = Duration::from_secs(20);
+/// How long a dead writer's lock is waited for. Its guardian holds the lock while it restores the leases, which may include
+/// swapoff(2); a child between fork and exec holds it as well.
+const DEAD_WRITER: Duration = Duration::from_secs(60);
+/// Longer than a launch is boosted by default.
+const PASSING_WRITER: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_millis(1);
-/// Far above what any number of leases needs: a log that grew beyond is not ours.
+/// Far more than any number of leases needs: brisk has not written a larger log.
 const READ_LIMIT_BYTES: u64 = 16 << 20;
 
-/// The locked log. The lock ends with the descriptor, so with the process, however it dies.
+/// The locked log. The kernel releases the lock when the process ends, even by SIGKILL.
 #[derive(Debug)]
 pub(super) struct Log {
     file: LockedFile,
     path: PathBuf,
-    /// Bytes of complete records: what a failed append is cut back to.
+    /// Bytes of complete records, to which a failed append is truncated.
     length: u64,
-    /// The first line, and whether the file starts with it: not when leases of a dead writer came before it.
+    /// The header, and whether the file starts with it: not when it follows the leases of a dead writer.
     header: Vec<u8>,
     starts_with_header: bool,
-    /// True when a failed append could not be cut off, so that the next one must end that line first.
+    /// True when a failed append could not be truncated, so the next one must end that line first.
     torn: bool,
 }
 
 impl Log {
-    /// Creates folder and file where they are missing, takes the lock for so long, and reads what is there.
+    /// Creates folder and file if they are missing, takes the lock for `tenure`, and reads the log.
     pub(super) fn lock(folder: &Path, tenure: Tenure) -> Result<(Self, Contents), JournalError> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, error))?;
         let path = folder.join(FILE);
@@ -59,7 +59,7 @@ impl Log {
         Ok((Self { file, path, length, header: Vec::new(), starts_with_header: false, torn }, contents))
     }
 
-    /// What the log says, without the lock: `None` when there is no log.
+    /// Reads the log without the lock; `None` when there is no log.
     pub(super) fn peek(folder: &Path) -> Result<Option<Contents>, JournalError> {
         let path = folder.join(FILE);
         match open(&path, false).and_then(|mut file| read(&mut file)) {
@@ -69,14 +69,14 @@ impl Log {
         }
     }
 
-    /// True when a process has the log in `folder`, which is there.
+    /// True when a process has locked the log in `folder`, which must exist.
     pub(super) fn is_locked(folder: &Path) -> bool {
-        // The lock that is taken here for a moment is shared, and goes with the file.
+        // The lock taken here is shared, and is released when the file is closed at the end of this expression.
         open(&folder.join(FILE), false)
             .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
     }
 
-    /// True when the log in `folder` is this very file.
+    /// True when the log in `folder` is this file, by device and inode.
     pub(super) fn is_in(&self, folder: &Path) -> bool {
         let there = folder.join(FILE).symlink_metadata();
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
@@ -87,7 +87,7 @@ impl Log {
         &self.path
     }
 
-    /// Starts the log again with its first line, and nothing held.
+    /// Truncates the log and writes its header: nothing is leased.
     pub(super) fn begin(&mut self, header: &JournalRecord) -> io::Result<()> {
         self.clear()?;
         self.header = record::line(header);
@@ -96,13 +96,13 @@ impl Log {
         Ok(())
     }
 
-    /// Goes on after the lines of a dead writer, because some of its leases are still held.
+    /// Appends the header to the lines of a dead writer, because some of its leases are still held.
     pub(super) fn resume(&mut self, header: &JournalRecord) -> io::Result<()> {
         self.header = record::line(header);
         self.append(header)
     }
 
-    /// Appends one record with one system call; a record that does not fit whole leaves no trace.
+    /// Appends one record with one system call; a record that was written only in part is truncated.
     pub(super) fn append(&mut self, record: &JournalRecord) -> io::Result<()> {
         self.append_line(record::line(record))
     }
@@ -126,7 +126,7 @@ impl Log {
         outcome
     }
 
-    /// Forgets every record but the first line; for when nothing is held.
+    /// Removes every record but the header, when nothing is leased any more.
     pub(super) fn forget(&mut self) -> io::Result<()> {
         if !self.starts_with_header {
             self.clear()?;
@@ -139,7 +139,7 @@ impl Log {
         Ok(())
     }
 
-    /// Forgets everything.
+    /// Empties the log.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         (self.length, self.starts_with_header, self.torn) = (0, false, false);
@@ -147,8 +147,8 @@ impl Log {
     }
 }
 
-/// Takes the lock, or says who has it: a living writer is believed, a dead one's heirs are waited for. A process that keeps it until
-/// it is stopped waits for the end of a launch as well.
+/// Takes the lock, or returns which process has it. Waits if the writer has died, since its guardian or a forked child may hold
+/// the lock. A lasting opener also waits for a passing one, which ends with its launch.
 fn wait_for_lock(mut file: File, path: &Path, tenure: Tenure) -> Result<LockedFile, JournalError> {
     let begun = Instant::now();
     let mut is_told = false;
@@ -157,15 +157,15 @@ fn wait_for_lock(mut file: File, path: &Path, tenure: Tenure) -> Result<LockedFi
             Ok(locked) => return Ok(locked),
             Err(file) => file,
         };
-        // The name changes when a new writer comes; a log without one is being begun or was just emptied.
+        // A new writer replaces the pid; a log without a pid is being created or was just emptied.
         let (pid, its) = read(&mut file).map_or((None, Tenure::Lasting), |log| {
             let Contents { writer, tenure, .. } = record::parse(&log);
             (writer, tenure)
         });
         let has_ended = pid.is_some_and(process::has_ended);
         let patience = match (tenure, its) {
-            _ if pid.is_none() || has_ended => LAST_RITES,
-            (Tenure::Lasting, Tenure::Passing) => ONE_LAUNCH,
+            _ if pid.is_none() || has_ended => DEAD_WRITER,
+            (Tenure::Lasting, Tenure::Passing) => PASSING_WRITER,
             _ => QUIET,
         };
         let waited = begun.elapsed();
@@ -184,13 +184,13 @@ fn wait_for_lock(mut file: File, path: &Path, tenure: Tenure) -> Result<LockedFi
     }
 }
 
-/// Ensures that no other user can put another log, or a link, into `folder` at `path`. Root takes over what the user of a
-/// service has left with nothing held.
+/// Ensures that no other user can put another log, or a link, into `folder` at `path`. Root takes over the folder of a
+/// service's user if its log holds no leases.
 fn own(folder: &Path, path: &Path) -> Result<(), JournalError> {
     let metadata = folder.symlink_metadata().map_err(|error| unusable(folder, error))?;
     let refused = |why| Err(unusable(folder, io::Error::new(io::ErrorKind::PermissionDenied, why)));
     if !metadata.is_dir() || metadata.mode() & 0o022 != 0 {
-        return refused("others may write it, so it is not believed");
+        return refused("other users can write it, so it is not trusted");
     }
     let (owner, us) = (metadata.uid(), geteuid());
     if owner == us.as_raw() || !us.is_root() {
@@ -206,7 +206,7 @@ fn own(folder: &Path, path: &Path) -> Result<(), JournalError> {
         }
     }
     let taken = chownat(CWD, folder, Some(us), None, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from);
-    // From here on only root can make another one.
+    // From here on only root can create another log there.
     let emptied = taken.and_then(|()| match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -219,7 +219,7 @@ fn unusable(path: &Path, cause: io::Error) -> JournalError {
 }
 
 fn open(path: &Path, write: bool) -> io::Result<File> {
-    // Who can write this file decides what root writes into /proc and /sys at the next replay: follow no link into it.
+    // This file decides what root writes to /proc and /sys at the next replay, so no link to it is followed.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
     options.read(true).append(write).create(write).mode(0o600).custom_flags(flags.bits() as i32);
@@ -231,12 +231,12 @@ fn open(path: &Path, write: bool) -> io::Result<File> {
     }
     let believed = owner == 0 || owner == geteuid().as_raw() || (!write && owns_folder(path, owner));
     if metadata.mode() & 0o022 != 0 || !believed {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write it, so it is not believed"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can write it, so it is not trusted"));
     }
     Ok(file)
 }
 
-/// True for the journal of a service with a user of its own: root may look at it, and becomes that user to undo it.
+/// True for the journal of a service with its own user: root may read it, and becomes that user to restore it.
 fn owns_folder(path: &Path, owner: u32) -> bool {
     let folder = path.parent().and_then(|folder| folder.symlink_metadata().ok());
     folder.is_some_and(|folder| folder.uid() == owner && folder.mode() & 0o022 == 0)
@@ -251,18 +251,18 @@ fn read(file: &mut File) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 impl Log {
-    /// A log whose records go to `path`, for instance /dev/full.
+    /// A log that writes its records to `path`, for example /dev/full.
     pub(super) fn on(path: &Path) -> Self {
         let file = LockedFile::on(OpenOptions::new().write(true).open(path).unwrap());
         Self { file, path: path.to_owned(), length: 0, header: Vec::new(), starts_with_header: true, torn: false }
     }
 
-    /// What a child would inherit.
+    /// The descriptor that a child would inherit.
     pub(super) fn descriptor(&self) -> File {
         self.file.try_clone().unwrap()
     }
 
-    /// Loses the descriptor without a word, as a killed process does.
+    /// Closes the descriptor without unlocking, as the kernel does for a killed process.
     pub(super) fn lose(&mut self) {
         self.file.lose(File::open("/dev/null").unwrap());
     }

@@ -1,8 +1,8 @@
 //! The journal: every lasting change is recorded before it is made, ends by a deadline, and can be undone.
 //!
-//! An append-only log of JSON lines on a tmpfs, one write(2) a record. A lease is: read the original, record it, write
-//! the value, read back what the kernel made of it, record that. A process that dies at any point between leaves a log from
-//! which [`Replay::of`] puts everything back; it never overwrites what another tool has written since.
+//! An append-only log of JSON lines on a tmpfs, one write(2) per record. A lease takes five steps: read the original, record
+//! it, write the value, read it back as the kernel rounded it, record that. If the process dies between any two steps,
+//! [`Replay::of`] restores everything from the log, but never overwrites a value that another tool has written since.
 
 mod access;
 mod error;
@@ -35,41 +35,41 @@ pub use record::Tenure;
 use record::{Contents, JournalRecord};
 pub use replay::Replay;
 
-/// A refused restoration is tried again after this long, then after twice as long each time up to the longest: a CPU may
-/// be offline for days.
+/// First pause before a failed restore is retried; it doubles each time up to the longest, since a CPU may be offline for
+/// days.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const RETRY_AFTER_LONGEST: Duration = Duration::from_secs(60);
 
-/// What a journal looks like from outside.
+/// The state of a journal, as another process sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum JournalState {
-    /// No brisk has run since boot, or it left nothing.
+    /// brisk has not run since boot, or it left no changes.
     Empty,
     /// A process has it open.
     InUse {
-        /// The process, if the log says so.
+        /// The process, if the log names it.
         pid: Option<u32>,
-        /// How many targets it holds.
+        /// The number of leased targets.
         held: usize,
     },
-    /// No process holds it, and it has lines that make no sense; what they stood for is not known.
+    /// No process has it open, and it has malformed lines whose meaning is lost.
     Damaged {
-        /// How many.
+        /// Their number.
         malformed_lines: usize,
     },
     /// Its writer died and left targets changed: `brisk restore` restores them.
     LeftBehind {
-        /// How many.
+        /// The number of changed targets.
         held: usize,
     },
 }
 
 impl JournalState {
-    /// Looks at the journal in `folder` without taking it.
+    /// Reads the journal in `folder` without locking it.
     ///
     /// # Errors
-    /// When it cannot be read or believed.
+    /// When it cannot be read or is not trusted.
     pub fn of(folder: &Path) -> Result<Self, JournalError> {
         let Some(contents) = Log::peek(folder)? else { return Ok(Self::Empty) };
         let held = contents.leases.len();
@@ -82,21 +82,21 @@ impl JournalState {
     }
 }
 
-/// The open journal: the one place from which lasting changes are made. Dropped, it restores everything.
+/// The open journal: all lasting changes are made through it. When dropped, it restores everything.
 #[derive(Debug)]
 pub struct Journal {
     log: Log,
     access: Access,
-    /// In the order of first leasing; restored in the reverse, so that a governor outlives its tunables' leases.
+    /// In the order of first leasing; restored in reverse, so that a governor's tunables are restored before the governor.
     leases: Vec<Lease>,
-    /// How long the next attempt waits for the targets that refused to be restored.
+    /// For each target whose restore failed: the pause before the next attempt.
     refused: BTreeMap<Target, Duration>,
     replay: Replay,
 }
 
 impl Journal {
-    /// Takes the journal of `holder` in `folder` (a real place, see [`Holder::folder`]), and first restores what a writer
-    /// that died left behind; what refuses is kept and tried again by [`Journal::expire`].
+    /// Locks the journal of `holder` in `folder` (a real path, see [`Holder::folder`]), and first restores what a dead
+    /// writer left behind; failed restores stay in the journal and [`Journal::expire`] retries them.
     ///
     /// # Errors
     /// [`JournalError::Locked`] for a second opener, and when the log cannot be used.
@@ -104,7 +104,7 @@ impl Journal {
         Self::open_for(Tenure::Lasting, holder, folder, root)
     }
 
-    /// The same for so long, which other processes are told: a process that wants it for longer waits.
+    /// As [`Journal::open`], and records `tenure` in the log: a process that opens the journal for longer waits for this one.
     ///
     /// # Errors
     /// The same.
@@ -118,7 +118,7 @@ impl Journal {
         let begun = if leases.is_empty() {
             log.begin(&header)
         } else {
-            // What refused is due at once, and stays in the log all the while.
+            // Failed restores are due at once, and stay in the log meanwhile.
             leases.iter_mut().for_each(|lease| lease.until = BootTime::default());
             let kept: Vec<_> = leases.iter().filter_map(JournalRecord::observed).collect();
             let mut records = replay.closing_records().chain(kept);
@@ -128,27 +128,27 @@ impl Journal {
         Ok(Self { log, access, leases, refused: BTreeMap::new(), replay })
     }
 
-    /// What was put back when this journal was opened.
+    /// What was restored when this journal was opened.
     pub fn replayed(&self) -> &Replay {
         &self.replay
     }
 
-    /// The log's file.
+    /// The log file.
     pub fn path(&self) -> &Path {
         self.log.path()
     }
 
-    /// True when the log in `folder` is this journal's, and not one that has come into its place.
+    /// True when the log in `folder` is this journal's file, and not one that replaced it.
     pub fn is_in(&self, folder: &Path) -> bool {
         self.log.is_in(folder)
     }
 
     /// Holds `value` in `target` until `until`. Leasing a leased target again changes value, deadline and reason and
-    /// keeps the first original; when another process has written it in between, that value becomes the original.
+    /// keeps the first original; if another process has written the target since, its value becomes the original.
     ///
     /// # Errors
     /// Nothing is changed when the original cannot be read or the change cannot be recorded. When the kernel refuses the
-    /// value the target gets its original back, and a lease that was there before is over.
+    /// value, the original is restored and an earlier lease of the target ends.
     pub fn lease(
         &mut self,
         now: BootTime,
@@ -183,7 +183,7 @@ impl Journal {
             return Err(JournalError::NotLeasable { target: target.clone() });
         }
         self.record(&JournalRecord::Intent { lease: lease.clone() }, target)?;
-        // From here on the log says that the target may hold anything; memory says so too.
+        // From here on the log says that the target may hold any value; `leases` must agree.
         let index = match held {
             Some(index) => {
                 self.leases[index] = lease;
@@ -197,7 +197,7 @@ impl Journal {
         self.apply(now, index)
     }
 
-    /// Writes the value of a recorded lease and records what became of it; undoes the lease when that fails.
+    /// Writes the value of a recorded lease and records the value read back; undoes the lease when either fails.
     fn apply(&mut self, now: BootTime, index: usize) -> Result<(), JournalError> {
         let Lease { target, value, .. } = self.leases[index].clone();
         let outcome = self
@@ -237,10 +237,10 @@ impl Journal {
         self.access.read(target).is_ok_and(|found| self.access.is_ours(lease, &found).is_ok_and(|is_ours| !is_ours))
     }
 
-    /// Gives `target` back now; when it refuses, [`Journal::expire`] tries again.
+    /// Restores `target` now; when that fails, [`Journal::expire`] retries.
     ///
     /// # Errors
-    /// [`JournalError::NotLeased`]; what became of the target is the value.
+    /// [`JournalError::NotLeased`]. A failed restore is no error but an outcome in [`Restoration`].
     pub fn release(&mut self, now: BootTime, target: &Target) -> Result<Restoration, JournalError> {
         match self.leases.iter().position(|lease| lease.target == *target) {
             Some(index) => Ok(self.give_back_one(now, index)),
@@ -248,8 +248,8 @@ impl Journal {
         }
     }
 
-    /// The same for several, in this order: quicker than one by one, for whom they have made is looked for once. `None` for
-    /// those that are not leased.
+    /// Restores several targets, in this order. This is faster than one by one, because one search finds all threads that
+    /// inherited leased values. `None` for targets that are not leased.
     pub fn release_each(&mut self, now: BootTime, targets: &[&Target]) -> Vec<Option<Restoration>> {
         let position = |target: &&Target| self.leases.iter().position(|lease| lease.target == **target);
         let indices: Vec<_> = targets.iter().map(position).collect();
@@ -257,8 +257,8 @@ impl Journal {
         indices.iter().map(|index| index.and_then(|_| restorations.next())).collect()
     }
 
-    /// Gives `target` the value `original`, if it holds `inherited` because it came to be while that was leased elsewhere.
-    /// `None` when it does not hold it, or is leased itself.
+    /// Sets `target` to `original`, if it holds `inherited`, a value that its thread got at fork from a leased parent.
+    /// `None` when it does not hold that value, or is leased itself.
     ///
     /// # Errors
     /// When it cannot be read, or the change cannot be recorded.
@@ -287,8 +287,8 @@ impl Journal {
         Ok(Some(self.give_back_one(now, self.leases.len() - 1)))
     }
 
-    /// Holds `value`, which `target` has already, until `until`; then it gets `original`. For a value that was set before any
-    /// process could set it, such as by a kernel's parameter.
+    /// Leases `target`, which holds `value` already, until `until`; then it is set to `original`. For a value that was set
+    /// before any process ran, such as by a kernel parameter.
     ///
     /// # Errors
     /// When it cannot be read, holds something else, is leased already, or the lease cannot be recorded.
@@ -313,18 +313,18 @@ impl Journal {
         Ok(())
     }
 
-    /// Restores everything, the latest lease first.
+    /// Restores all leases, the latest first.
     pub fn release_all(&mut self) -> Vec<Restoration> {
         self.give_back(BootTime::default(), (0..self.leases.len()).rev().collect())
     }
 
-    /// Restores what is due at `now`, the latest lease first.
+    /// Restores the leases that are due at `now`, the latest first.
     pub fn expire(&mut self, now: BootTime) -> Vec<Restoration> {
         let due = (0..self.leases.len()).rev().filter(|&index| self.leases[index].until <= now).collect();
         self.give_back(now, due)
     }
 
-    /// Tries at once what has refused: the device has changed.
+    /// Retries all failed restores at once, because the device has changed.
     pub fn retry(&mut self, now: BootTime) -> Vec<Restoration> {
         let refused = std::mem::take(&mut self.refused);
         let is_due = |&index: &usize| refused.contains_key(&self.leases[index].target);
@@ -332,32 +332,32 @@ impl Journal {
         self.give_back(now, due)
     }
 
-    /// Waits for at most `patience` until every frequency limit shows what was written back to it, so that the device can
-    /// be read. False when one does not: it may be hidden for long by another request that is stricter.
+    /// Waits at most `patience` until every frequency limit reads back as restored, so that the device can be probed.
+    /// False when one does not: a stricter request may hide it for long.
     pub fn await_limits(&mut self, patience: Duration) -> bool {
         self.access.await_limits(patience)
     }
 
-    /// When [`Journal::expire`] has something to do next.
+    /// When [`Journal::expire`] is due next.
     pub fn next_deadline(&self) -> Option<BootTime> {
         self.leases.iter().map(|lease| lease.until).min()
     }
 
-    /// What is held, in the order of leasing.
+    /// All leases, in the order of leasing.
     pub fn leases(&self) -> &[Lease] {
         &self.leases
     }
 
-    /// Closes the journal and leaves what it holds as it is: `brisk restore`, or the process that opens it next, restores it.
+    /// Closes the journal without restoring: `brisk restore`, or the process that opens the journal next, restores its leases.
     pub fn leave(mut self) {
         self.leases.clear();
     }
 
-    /// Another journal, in `folder`, that holds the same. A process that finds either restores everything, so nothing is lost
-    /// between this call and [`Journal::forget`] of the one that is not needed any more.
+    /// A second journal, in `folder`, with the same leases. Either one is enough to restore everything, so no lease is lost
+    /// between this call and [`Journal::forget`] of the journal that is no longer needed.
     ///
     /// # Errors
-    /// When the log there cannot be used, is another process's, or holds something. Nothing has changed then.
+    /// When the log there cannot be used, is locked by another process, or holds leases. Nothing has changed then.
     pub fn twin(&self, folder: &Path, root: &Root) -> Result<Self, JournalError> {
         let tenure = Tenure::Lasting;
         let (mut log, contents) = Log::lock(folder, tenure)?;
@@ -378,10 +378,10 @@ impl Journal {
         Ok(Self { log, access, leases: self.leases.clone(), refused: self.refused.clone(), replay: Replay::default() })
     }
 
-    /// Closes the journal without a trace and leaves what it holds to its twin.
+    /// Empties and closes the journal without restoring: its twin holds the same leases.
     pub fn forget(mut self) {
         self.leases.clear();
-        // What stays in the log is restored twice, of which the second finds the originals.
+        // If this fails, the leases are restored twice; the second restore finds the originals.
         let _ = self.log.clear();
     }
 
@@ -389,19 +389,19 @@ impl Journal {
         self.give_back(now, vec![index]).remove(0)
     }
 
-    /// Restores the leases at `indices`, in this order, each of them once.
+    /// Restores the leases at `indices`, in this order, each once.
     fn give_back(&mut self, now: BootTime, indices: Vec<usize>) -> Vec<Restoration> {
         let mut leases: Vec<_> = indices.into_iter().map(|index| self.leases[index].clone()).collect();
         let observed: Vec<_> = leases.iter().map(|lease| lease.observed.clone()).collect();
         let outcomes = self.access.give_back(&mut leases, |lease| {
-            // Where that cannot be recorded it goes back all the same: the moment in which it counts is short.
+            // If this cannot be recorded, the restore goes on: the record matters only if this process dies during it.
             let _ = self.log.append(&JournalRecord::Intent { lease: lease.clone() });
         });
         let closed = leases.into_iter().zip(observed).zip(outcomes);
         closed.map(|((lease, observed), outcome)| self.close(now, lease, observed.as_deref(), outcome)).collect()
     }
 
-    /// Records and remembers what became of `lease`, which held what was `observed`.
+    /// Records the outcome of restoring `lease`, whose last recorded value was `observed`.
     fn close(&mut self, now: BootTime, lease: Lease, observed: Option<&str>, outcome: RestoreOutcome) -> Restoration {
         let Lease { target, original, .. } = lease.clone();
         if lease.observed.as_deref() != observed
@@ -418,7 +418,7 @@ impl Journal {
             } else {
                 self.log.append(&JournalRecord::Closed { target: target.clone() })
             };
-            // A log that still names the target is harmless: it holds its original, which a replay sees.
+            // A log that still names the target is harmless: the replay finds its original in place.
             if let Err(error) = closed {
                 tracing::warn!("cannot record in {} that {target} was restored: {error}", self.log.path().display());
             }

@@ -1,4 +1,4 @@
-//! The user whose journal it is: root restores what the service has leased with the rights of the service, and no other.
+//! The user that owns a journal: root restores the leases of the service with the service's rights only.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -16,14 +16,14 @@ use super::log::Log;
 use brisk_sys::system::grant;
 use brisk_sys::{Root, Target};
 
-/// The user to whom the journal in `folder` belongs, where this process is root's and the folder is not.
+/// The user that owns the journal in `folder`, if this process runs as root and that user is not root.
 pub fn other_owner(folder: &Path) -> Option<u32> {
     let owner = folder.symlink_metadata().ok()?.uid();
     (geteuid().is_root() && owner != 0).then_some(owner)
 }
 
-/// Makes root the owner of `folder`: user and group, no other groups, and of all capabilities CAP_SYS_NICE, which is what
-/// the service restores masks and priorities with. Only the calling thread changes.
+/// Turns the calling thread from root into the owner of `folder`: its user and group, no other groups, and no capability but
+/// CAP_SYS_NICE, with which the service restores masks and priorities. Other threads do not change.
 ///
 /// # Errors
 /// When root may not change its user, as in some containers.
@@ -42,8 +42,8 @@ pub fn become_owner(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Tunables that belong to the owner of a journal for as long as this lives, so that it can restore them: the service had
-/// them granted while it ran, and has not any more.
+/// Gives tunables to the owner of a journal until dropped, so that the owner can restore them: they were granted to the
+/// service only while it ran.
 #[derive(Debug)]
 pub struct Loan {
     root: Root,
@@ -51,7 +51,7 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// Those that the journal of `holder` in `folder` names and may name, and that belong to root.
+    /// Takes the tunables that `holder`'s journal in `folder` names and may hold, and that belong to root.
     pub fn of(holder: Holder, folder: &Path, root: &Root, owner: u32) -> Self {
         let mut access = Access::new(holder, root);
         let leases = Log::peek(folder).ok().flatten().unwrap_or_default().leases;
@@ -60,7 +60,7 @@ impl Loan {
                 Target::Tunable(file) if grant::is_grantable(&file) => Some(file),
                 _ => None,
             });
-        // What cannot be lent is refused to the owner, who says so.
+        // A file that cannot be given: the owner's restore of it will fail and report that.
         let files = files.filter(|file| grant::give(root, file, owner).unwrap_or(false)).collect();
         Self { root: root.clone(), files }
     }
@@ -78,13 +78,13 @@ mod tests {
 
     // Verifies SECURITY-1.
     #[test]
-    fn root_becomes_the_owner_with_one_right_left() {
+    fn root_becomes_the_owner_with_only_cap_sys_nice() {
         if !geteuid().is_root() {
             eprintln!("skipped: only root can become another user");
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(other_owner(folder.path()), None, "root's own");
+        assert_eq!(other_owner(folder.path()), None, "root owns it");
         assert_eq!(other_owner(&folder.path().join("none")), None);
         std::os::unix::fs::chown(folder.path(), Some(23_456), Some(34_567)).unwrap();
         assert_eq!(other_owner(folder.path()), Some(23_456));

@@ -1,11 +1,11 @@
-//! The journal's lines, and what a log of them says is still held.
+//! The journal's lines, and the leases that a log of them still holds.
 
 use serde::{Deserialize, Serialize};
 
 use super::Lease;
 use brisk_sys::{BootTime, Target};
 
-/// Raised when a line changes its meaning; a log of another format is kept and refused.
+/// Raised when a line changes its meaning; a log of another format is refused and kept.
 pub(super) const FORMAT: u32 = 1;
 
 /// How long a process holds its journal.
@@ -29,7 +29,7 @@ impl Tenure {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub(super) enum JournalRecord {
-    /// The first line: who writes, and during which boot.
+    /// The first line: the writing process and the boot.
     Open {
         format: u32,
         boot_id: Option<String>,
@@ -37,43 +37,43 @@ pub(super) enum JournalRecord {
         #[serde(default, skip_serializing_if = "Tenure::is_lasting")]
         tenure: Tenure,
     },
-    /// Written ahead: `lease.value` is about to be written into `lease.target`.
+    /// Written ahead: `lease.value` is about to be written to `lease.target`.
     Intent { lease: Lease },
-    /// What the target held after the write, as the kernel rounded it.
+    /// The value that the target held after the write, as the kernel rounded it.
     Observed { target: Target, value: String },
     /// The lease lasts longer (or shorter) and has a new reason.
     Extended { target: Target, until: BootTime, reason: String },
-    /// The target is not ours any more.
+    /// The target is no longer leased.
     Closed { target: Target },
 }
 
 impl JournalRecord {
-    /// What `lease` holds now, where that is known.
+    /// The value that `lease` holds now, if it is known.
     pub(super) fn observed(lease: &Lease) -> Option<Self> {
         Some(Self::Observed { target: lease.target.clone(), value: lease.observed.clone()? })
     }
 }
 
-/// What a log says.
+/// The parsed log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
     /// The pid of the log's writer.
     pub writer: Option<u32>,
-    /// How long that process has it.
+    /// How long that process holds it.
     pub tenure: Tenure,
     /// The boot during which it was written.
     pub boot_id: Option<String>,
-    /// The format that it claims, when it is not one this version understands.
+    /// The log's format, if this version does not know it.
     pub foreign_format: Option<u32>,
-    /// What is still held, in the order of leasing.
+    /// The leases still held, in the order of leasing.
     pub leases: Vec<Lease>,
-    /// Complete lines that made no sense.
+    /// Complete lines that cannot be parsed.
     pub malformed_lines: usize,
-    /// True when the last line is not complete: its writer died in the middle, before it changed anything.
+    /// True when the last line is incomplete: the writer died while it wrote that line, before it changed anything.
     pub torn: bool,
 }
 
-/// Reads a log; any bytes give some contents, because what can still be undone must be.
+/// Parses a log. It never fails, because every lease that can still be read must be restored.
 pub fn parse(log: &[u8]) -> Contents {
     let mut contents = Contents::default();
     let mut lines = log.split_inclusive(|&byte| byte == b'\n');
@@ -123,9 +123,9 @@ impl Contents {
     }
 }
 
-/// The line of `record`, with its end.
+/// The line of `record`, with its newline.
 pub(super) fn line(record: &JournalRecord) -> Vec<u8> {
-    // Records hold strings and numbers alone, and a path that is not UTF-8 was refused before it came here.
+    // Records hold only strings and numbers, and a path that is not UTF-8 was refused earlier.
     let mut line = serde_json::to_vec(record).unwrap_or_default();
     line.push(b'\n');
     line

@@ -1,4 +1,4 @@
-//! What is done with the journal of a writer that died: everything goes back, the latest lease first.
+//! Replays the journal of a writer that died: restores all leases, the latest first.
 
 use std::path::Path;
 
@@ -11,24 +11,24 @@ use super::{Holder, JournalError, Lease, Restoration};
 use brisk_sys::kernel::boot_id;
 use brisk_sys::{BootTime, Root, Target};
 
-/// What a replay found and did.
+/// The result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Replay {
-    /// What became of each lease, in the order in which they were restored.
+    /// The outcome for each lease, in the order of restoring.
     pub restorations: Vec<Restoration>,
-    /// True when the log was of an earlier boot: the reboot has reset the tunables, so nothing was written.
+    /// True when the log is from an earlier boot: the reboot has reset the tunables, so nothing was written.
     pub earlier_boot: bool,
-    /// True when the writer died while it recorded something it had not yet done.
+    /// True when the writer died while it recorded a change that it had not made yet.
     pub torn: bool,
-    /// Lines that made no sense; what they held, if anything, is not known.
+    /// Malformed lines; the leases that they may have held are lost.
     pub malformed_lines: usize,
 }
 
 impl Replay {
-    /// Restores what the journal of `holder` in `folder` holds, and empties it of that.
+    /// Restores the leases of `holder`'s journal in `folder`, and removes them from it. Does nothing without a journal.
     ///
     /// # Errors
-    /// [`JournalError::Locked`] while its writer lives, and when the log cannot be used. No journal is nothing to do.
+    /// [`JournalError::Locked`] while its writer lives, and when the log cannot be used.
     pub fn of(holder: Holder, folder: &Path, root: &Root) -> Result<Self, JournalError> {
         if Log::peek(folder)?.is_none() {
             return Ok(Self::default());
@@ -43,15 +43,15 @@ impl Replay {
             let kept = refused.iter().filter_map(JournalRecord::observed);
             replay.closing_records().chain(kept).try_for_each(|record| log.append(&record))
         };
-        // A log that still names what was restored is harmless: the next replay finds the originals.
+        // A log that still names restored targets is harmless: the next replay finds the originals.
         if let Err(error) = tidied {
             tracing::warn!("cannot tidy {}: {error}", log.path().display());
         }
         Ok(replay)
     }
 
-    /// Restores what was due before `due`, while its writer lives but hangs, and says when the next lease ends. The log
-    /// is left to the writer, which will find the originals in their places.
+    /// Restores the leases that were due before `due`, while the writer lives but hangs, and returns when the next lease
+    /// ends. The log stays as it is: the writer will find the originals in place.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -69,12 +69,12 @@ impl Replay {
         Ok((replay, next))
     }
 
-    /// The process that wrote the log in `folder` last, if it says so.
+    /// The process that wrote the log in `folder` last, if the log names it.
     pub fn writer(folder: &Path) -> Option<u32> {
         Log::peek(folder).ok().flatten()?.writer
     }
 
-    /// Adds what the replay of another journal did after this one.
+    /// Adds the result of a later replay of another journal.
     pub fn append(&mut self, mut later: Self) {
         self.restorations.append(&mut later.restorations);
         self.earlier_boot |= later.earlier_boot;
@@ -82,26 +82,26 @@ impl Replay {
         self.malformed_lines += later.malformed_lines;
     }
 
-    /// The records that take what was restored out of the log.
+    /// The records that close the restored leases in the log.
     pub(super) fn closing_records(&self) -> impl Iterator<Item = JournalRecord> {
         let done = self.restorations.iter().filter(|restoration| restoration.outcome.is_final());
         done.map(|restoration| JournalRecord::Closed { target: restoration.target.clone() })
     }
 
-    /// What could not be restored.
+    /// The targets whose restore failed.
     pub fn refused(&self) -> impl Iterator<Item = &Target> {
         let refused = self.restorations.iter().filter(|restoration| !restoration.outcome.is_final());
         refused.map(|restoration| &restoration.target)
     }
 
-    /// True when nothing of ours is left in any target.
+    /// True when no target holds a leased value any more.
     pub fn is_complete(&self) -> bool {
         self.restorations.iter().all(|restoration| restoration.outcome.is_final())
     }
 }
 
-/// Restores what `contents` holds; returns the leases that refused, in the order of leasing. `log` is where they stand,
-/// when it is this process's.
+/// Restores the leases in `contents`; returns those whose restore failed, in the order of leasing. `log` is their log, if
+/// this process has locked it.
 pub(super) fn replay(
     access: &mut Access,
     contents: Contents,

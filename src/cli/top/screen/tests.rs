@@ -41,7 +41,7 @@ fn screen(cpus: u32, name: &str) -> Screen {
 
 // Verifies ON-4.
 #[test]
-fn the_screen_says_what_is_done_for_whom() {
+fn the_screen_shows_the_foreground_classes_and_leases() {
     let text = screen(2, "browser").lines((100, 40), false).join("\n");
     for said in [
         "process 99, for 2 min, holds 3",
@@ -50,16 +50,16 @@ fn the_screen_says_what_is_done_for_whom() {
         "Foreground process 7 browser, waits 0 %",
         "Classes    1 bulk, 1 interactive, 1 light, 0 asleep",
         "        8  browser         bulk         100 %     25 %  /brisk-threads",
-        "Memory     1024 of 2048 MiB to be had",
+        "Memory     1024 of 2048 MiB available",
     ] {
         assert!(text.contains(said), "{said:?} in\n{text}");
     }
 }
 
-/// Whatever a thread calls itself, it cannot leave its place on the screen.
+/// A thread's name cannot move the cursor or break the layout.
 // Verifies ON-4.
 #[test]
-fn the_screen_fits_any_terminal_whatever_names_there_are() {
+fn the_screen_fits_any_terminal_with_any_thread_names() {
     let mut random = Random::new(3);
     for _ in 0..300 {
         let size = (1 + random.below(200), 1 + random.below(60));

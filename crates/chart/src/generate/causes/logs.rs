@@ -1,4 +1,4 @@
-//! What a recorder writes about the machine: samples at times that jitter, counters in ticks, clocks of either kind.
+//! What a recorder writes about the simulated machine: samples with jitter, counters in ticks, an absolute or relative clock.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use brisk_base::random::Random;
 /// The highest frequency of the machine's CPUs.
 const MAXIMUM_KHZ: f64 = 2_000_000.0;
 
-/// Lets the machine go on until the end and records it. The chapters' times are the machine's, from 0 on.
+/// Runs the machine to the end and records it. Times of chapters are in the machine's time, which starts at 0.
 pub fn record(
     mut machine: SimulatedMachine,
     random: &mut Random,
@@ -18,7 +18,7 @@ pub fn record(
     sample_ms: u32,
     (done_ms, end_ms): (u32, u32),
 ) -> KnownBoot {
-    // How long the kernel has run when the recorder starts, and what the logs' clock says then.
+    // The kernel's uptime when the recorder starts, and the time of the logs' clock at that moment.
     let since_boot_ms = 1000 + 10 * random.below(800) as u32;
     let is_relative = random.unit() < 0.25;
     let clock_ms = if is_relative { 10 * random.below(30) as u32 } else { since_boot_ms };

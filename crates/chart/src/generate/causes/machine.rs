@@ -1,5 +1,5 @@
-//! The machine: CPUs that run threads one after the other, a disk that serves one request at a time, and their accounts as
-//! the kernel keeps them. Time goes in steps of two milliseconds.
+//! A simulated machine: CPUs that run threads in turn, a disk that serves one request at a time, and time accounts as the
+//! kernel keeps them. Time advances in steps of two milliseconds.
 
 use std::collections::VecDeque;
 
@@ -7,29 +7,29 @@ use super::SLOT_MS;
 use crate::model::Span;
 use brisk_base::random::Random;
 
-/// One step.
+/// The length of a simulation step.
 pub const STEP_MS: u32 = 2;
-/// How long a thread runs while others wait for its CPU.
+/// A thread's time slice while other threads are runnable on its CPU.
 const SLICE_MS: u32 = 6;
-/// A tick of the kernel's clock.
+/// The kernel's tick.
 const TICK_MS: u32 = 10;
-/// KiB a millisecond that the disk reads.
+/// The disk's throughput in KiB per millisecond.
 const DISK_KIB_PER_MS: u64 = 40;
 
-/// What a thread does for a while.
+/// What a thread does within a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duty {
     /// Nothing.
     Sleep,
     /// Compute without end.
     Compute,
-    /// Compute, then sleep, about so long.
+    /// Compute, then sleep, for about these times.
     Pulse { run_ms: u32, sleep_ms: u32 },
     /// Compute, then wait for a request to the disk.
     Read { compute_ms: u32, request_ms: u32 },
     /// Wait for a request to the disk, then sleep.
     Write { request_ms: u32, sleep_ms: u32 },
-    /// Compute when it is its turn, of as many.
+    /// Compute when it is this thread's turn, of `of` threads.
     Turns { run_ms: u32, turn: u32, of: u32 },
 }
 
@@ -67,13 +67,13 @@ struct Thread {
     state: State,
     cpu: usize,
     slice_ms: u32,
-    /// How much of its time is the kernel's.
+    /// The share of its CPU time that is system time.
     system: f64,
     migrations_a_second: f64,
     is_pinned: bool,
 }
 
-/// A process and its accounts.
+/// A process and its time accounts.
 pub struct SimulatedProcess {
     pub pid: u32,
     pub parent: u32,
@@ -91,10 +91,10 @@ pub struct SimulatedProcess {
 /// user, system, soft interrupts, idle, I/O wait of one CPU, in milliseconds.
 pub type Account = [u64; 5];
 
-/// All of it.
+/// The machine with its processes.
 pub struct SimulatedMachine {
     random: Random,
-    /// Whether CPU time is counted at each tick or exactly.
+    /// True when CPU time is accounted at ticks, false when it is accounted exactly.
     counts_ticks: bool,
     pub processes: Vec<SimulatedProcess>,
     threads: Vec<Thread>,
@@ -130,7 +130,7 @@ impl SimulatedMachine {
         }
     }
 
-    /// How many processes there have been.
+    /// The number of processes that were created.
     pub fn count(&self) -> usize {
         self.processes.len()
     }
@@ -171,7 +171,7 @@ impl SimulatedMachine {
         (thread.cpu, thread.migrations_a_second, thread.is_pinned) = (cpu, 0.0, true);
     }
 
-    /// Work in no process.
+    /// Adds work outside of any process.
     pub fn interrupts(&mut self, part: Part) {
         self.add(None, part, part.span.start_ms, 1.0);
     }
@@ -198,7 +198,7 @@ impl SimulatedMachine {
         });
     }
 
-    /// The letter of the process's state: its leader's.
+    /// The state letter of a process, which is that of its leader.
     pub fn letter(&self, process: &SimulatedProcess) -> char {
         match process.leader.map(|leader| self.threads[leader].state) {
             Some(State::Ready | State::Running { .. }) => 'R',
@@ -207,7 +207,7 @@ impl SimulatedMachine {
         }
     }
 
-    /// Goes on by a step that begins at `now_ms`.
+    /// Simulates the step that begins at `now_ms`.
     pub fn step(&mut self, now_ms: u32) {
         self.short_lived(now_ms);
         self.serve_disk(now_ms);
@@ -222,7 +222,7 @@ impl SimulatedMachine {
         self.run(now_ms);
     }
 
-    /// Processes of a few milliseconds, as scripts start them.
+    /// Starts short-lived processes, as scripts do.
     fn short_lived(&mut self, now_ms: u32) {
         if self.random.unit() * 1000.0 > 3.0 * f64::from(STEP_MS) {
             return;
@@ -245,7 +245,7 @@ impl SimulatedMachine {
         (exact / f64::from(STEP_MS)).round().max(1.0) as u32 * STEP_MS
     }
 
-    /// What a thread does that has slept.
+    /// Starts the next activity of a thread that has slept.
     fn wake(&mut self, index: usize, now_ms: u32) {
         let state = match self.duty(index, now_ms) {
             Duty::Sleep => State::Asleep { until_ms: self.threads[index].part.span.start_ms.max(now_ms + 50) },
@@ -315,7 +315,7 @@ impl SimulatedMachine {
         }
     }
 
-    /// An idle CPU for a thread: its own, or any other where it may move.
+    /// An idle CPU for a thread: its own, or any other if it is not pinned.
     fn place_for(&self, index: usize) -> Option<usize> {
         let Thread { cpu, is_pinned, .. } = self.threads[index];
         let others = (1..self.running.len()).map(|place| (cpu + place) % self.running.len());
@@ -350,7 +350,7 @@ impl SimulatedMachine {
                 None if waits => 4,
                 None => 3,
             };
-            // The ticks of CPUs do not come at the same moment.
+            // CPUs do not tick at the same moment.
             let is_tick = (now_ms + 4 * cpu as u32) % TICK_MS < STEP_MS;
             match self.counts_ticks {
                 true if is_tick => self.accounts[cpu][place] += u64::from(TICK_MS),
@@ -361,7 +361,7 @@ impl SimulatedMachine {
         }
     }
 
-    /// Books a step of a running thread. Returns where it counts.
+    /// Accounts a step of a running thread. Returns the index in [`Account`].
     fn spend(&mut self, index: usize, slot: usize) -> usize {
         let is_system = self.random.unit() < self.threads[index].system;
         let thread = &mut self.threads[index];
@@ -374,7 +374,7 @@ impl SimulatedMachine {
         usize::from(is_system)
     }
 
-    /// What follows on a step of what runs on `cpu`.
+    /// Moves the thread on `cpu` to its next state after a step.
     fn go_on(&mut self, cpu: usize, now_ms: u32) {
         let Some(index) = self.running[cpu] else { return };
         let duty = self.duty(index, now_ms + STEP_MS);

@@ -1,8 +1,8 @@
 //! Boots whose causes are known: a small machine is simulated, thread by thread, and its logs are written as a recorder on a
-//! device would write them. What was simulated is the truth; nothing here knows how a boot is diagnosed.
+//! device writes them. The simulation is the ground truth; this module does not depend on the diagnosis.
 //!
-//! A boot is a series of [`Chapter`]s of one [`Cause`] each, then idleness. Around them is what is around them on a device:
-//! other processes that wake up, kernel threads, a log that is written, processes that live for a moment, the recorder itself.
+//! A boot is a series of [`Chapter`]s of one [`Cause`] each, then idle time. The background activity is that of a device: other
+//! processes that wake up, kernel threads, a logger that writes, short-lived processes, the recorder itself.
 
 mod logs;
 mod machine;
@@ -20,37 +20,37 @@ pub enum Cause {
     Disk,
     /// One thread computes.
     OneCpu,
-    /// As many threads compute, fewer than there are CPUs.
+    /// This many threads compute, fewer than there are CPUs.
     SeveralCpus(usize),
     /// More threads want to compute than there are CPUs; on one CPU one is enough.
     Contention,
     /// Threads of one process pass a lock on: one of them computes at any time, on its own CPU.
     Lock,
-    /// Threads compute a part of the time and sleep in between, no CPU works all the time.
+    /// Threads compute a part of the time and sleep in between; no CPU is busy all the time.
     PartTime,
-    /// A process waits for a device; nothing works.
+    /// A process waits for a device; CPUs and disk are idle.
     Device,
-    /// As many CPUs do the kernel's work, in its threads.
+    /// This many CPUs run kernel threads.
     KernelThreads(usize),
-    /// As many CPUs handle interrupts, which is in no process.
+    /// This many CPUs handle interrupts, outside of any process.
     Interrupts(usize),
 }
 
-/// A stretch of a boot with one cause.
+/// A part of a boot with one cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chapter {
     /// Why it took so long.
     pub cause: Cause,
     /// When, by the clock of the logs.
     pub span: Span,
-    /// The PIDs of those that it is about: that compute, read, or wait for the device.
+    /// The PIDs of the processes that compute, read, or wait for the device.
     pub about: Vec<u32>,
 }
 
-/// What one process did, a slot of [`SLOT_MS`] at a time.
+/// What one process did in each slot of [`SLOT_MS`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
     /// Milliseconds of CPU time in each slot.
     cpu_ms: Vec<u16>,
@@ -58,7 +58,7 @@ pub struct Work {
     disk_ms: Vec<u16>,
 }
 
-/// How finely the truth is kept.
+/// The resolution of the ground truth.
 pub const SLOT_MS: u32 = 10;
 
 /// What really happened in a boot.
@@ -66,19 +66,19 @@ pub const SLOT_MS: u32 = 10;
 pub struct Truth {
     /// How many CPUs there are.
     pub cpus: usize,
-    /// How long a sample of the recorder lasts, on average.
+    /// The recorder's average sampling period.
     pub sample_ms: u32,
-    /// One after the other.
+    /// In order of time.
     pub chapters: Vec<Chapter>,
     /// When the last chapter's work ended, by the clock of the logs.
     pub done_ms: u32,
     /// The frequency that all CPUs had, as a share of the highest, where it was recorded.
     pub speed: Option<f64>,
-    /// Each process; CPU time in no process is not here.
+    /// Each process; CPU time outside of any process is not included.
     pub work: Vec<Work>,
     /// Milliseconds of CPU time of all CPUs in each slot.
     busy_ms: Vec<u16>,
-    /// What the clock of the logs shows in the first slot.
+    /// The time of the first slot on the logs' clock.
     start_ms: u32,
 }
 
@@ -119,7 +119,7 @@ impl Truth {
     }
 }
 
-/// What is fixed before the first chapter.
+/// What is decided before the first chapter.
 struct Plan {
     cpus: usize,
     sample_ms: u32,
@@ -128,7 +128,7 @@ struct Plan {
     idle_ms: u32,
 }
 
-/// A boot of any causes; what it is like follows from `seed` alone.
+/// A boot of random causes that `seed` determines.
 pub fn any(seed: u64) -> KnownBoot {
     let mut random = Random::stream(seed, 1);
     let cpus = [1, 2, 2, 3, 4, 4, 4, 6, 8, 8][random.below(10)];
@@ -144,7 +144,7 @@ pub fn any(seed: u64) -> KnownBoot {
     known(seed, cpus, &causes)
 }
 
-/// A boot of these causes, one after the other, on so many CPUs. A device that is waited for cannot come last.
+/// A boot of these causes, one after the other, on this many CPUs. A device cannot come last.
 pub fn known(seed: u64, cpus: usize, causes: &[Cause]) -> KnownBoot {
     let mut random = Random::stream(seed, 2);
     let sample_ms = [40, 40, 100, 200, 200, 200, 500][random.below(7)];
@@ -202,7 +202,7 @@ const NAMES: [&str; 24] = [
     "navigation",
 ];
 
-/// A boot under way.
+/// A boot being built.
 struct Boot<'a> {
     plan: &'a Plan,
     random: Random,
@@ -235,7 +235,7 @@ impl<'a> Boot<'a> {
         logs::record(self.machine, &mut self.random, self.chapters, self.plan.sample_ms, (start_ms, end_ms))
     }
 
-    /// Processes that have nothing to do with the causes.
+    /// Adds processes that are unrelated to the causes.
     fn others(&mut self) {
         let kthreadd = self.machine.process(2, 0, "kthreadd", 0);
         self.machine.thread(kthreadd, Part::always(Duty::Sleep));
@@ -263,7 +263,7 @@ impl<'a> Boot<'a> {
             self.chapters.push(Chapter { cause, span, about: Vec::new() });
             return;
         }
-        // A process that waits for a device is there before it.
+        // A process that waits for a device exists before the wait begins.
         let born_ms = match *device_since {
             Some(since_ms) => since_ms / 2,
             None if self.random.unit() < 0.5 => span.start_ms,
@@ -277,7 +277,7 @@ impl<'a> Boot<'a> {
         self.chapters.push(Chapter { cause, span, about });
     }
 
-    /// The processes of a chapter and what they do in it. Returns their PIDs.
+    /// Adds the processes of a chapter. Returns their PIDs.
     fn workers(&mut self, cause: Cause, span: Span, born_ms: u32) -> Vec<u32> {
         let cpus = self.plan.cpus;
         match cause {
@@ -333,7 +333,7 @@ impl<'a> Boot<'a> {
         (pid, self.machine.process(pid, parent, name, born_ms))
     }
 
-    /// One process with so many threads that compute, and a few that mostly sleep.
+    /// One process with this many computing threads, and a few that mostly sleep.
     fn computing(&mut self, threads: usize, span: Span, born_ms: u32) -> u32 {
         let (pid, process) = self.begin(1, born_ms);
         let sleepers = if self.random.unit() < 0.5 { 0 } else { 1 + self.random.below(6) };
@@ -347,7 +347,7 @@ impl<'a> Boot<'a> {
         pid
     }
 
-    /// So many computing threads, in one process, in one and others, or in a process each.
+    /// This many computing threads: in one process, half in one and the rest in one each, or in a process each.
     fn spread(&mut self, threads: usize, span: Span, born_ms: u32) -> Vec<u32> {
         match self.random.below(3) {
             0 => vec![self.computing(threads, span, born_ms)],
@@ -361,12 +361,12 @@ impl<'a> Boot<'a> {
         }
     }
 
-    /// Readers that keep the disk busy, and compute with what they read.
+    /// Readers that keep the disk busy, and compute between requests.
     fn readers(&mut self, span: Span, born_ms: u32) -> Vec<u32> {
         let cpus = self.plan.cpus;
         let readers = 1 + self.random.below(if cpus == 1 { 3 } else { 2 * cpus });
         let request_ms = 4 + 2 * self.random.below(7) as u32;
-        // The disk serves one at a time, so that so much of one CPU's time is spent between requests.
+        // The disk serves one request at a time: readers together compute for at most this share of one CPU.
         let most = if cpus == 1 || readers == 1 { 0.45 } else { 0.9 };
         let compute_ms = ((f64::from(request_ms) * most * self.random.unit()) as u32).max(1);
         let duty = Duty::Read { compute_ms, request_ms };

@@ -7,13 +7,13 @@ use std::io::Read;
 use crate::read::lines::{Lines, number, readable};
 use crate::read::{Notes, ReadError};
 
-/// What is kept of a command line.
+/// The longest part of a command line that is kept.
 const COMMAND_LIMIT_BYTES: usize = 1024;
 
 /// The last command line of each PID.
 ///
 /// # Errors
-/// Those of reading, and too many of them.
+/// Read errors, and too many of them.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<HashMap<u32, String>, ReadError> {
     let mut lines = Lines::new(input);
     let mut commands = HashMap::new();
@@ -57,7 +57,7 @@ mod tests {
     use crate::read::Limits;
 
     #[test]
-    fn the_last_command_line_counts() {
+    fn the_last_command_line_of_a_pid_is_kept() {
         let text = "7\n:/bin/sh\n:sh\0-c\0x y\0\n\n9\n:/bin/ls\n:\n\n7\n:/bin/true\n:true\0\n\n:lost\nx\n";
         let mut omissions = Vec::new();
         let limits = Limits::default();

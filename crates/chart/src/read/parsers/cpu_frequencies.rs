@@ -1,5 +1,5 @@
-//! `cpufreq.log`: in each timed block a line a CPU: `cpuN CURRENT MAXIMUM`, in kHz, as `scaling_cur_freq` and
-//! `cpuinfo_max_freq` say them.
+//! `cpufreq.log`: each timed block has a line per CPU, `cpuN CURRENT MAXIMUM`, in kHz, from `scaling_cur_freq` and
+//! `cpuinfo_max_freq`.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -8,19 +8,19 @@ use crate::read::blocks;
 use crate::read::lines::{Fields, number, saturate};
 use crate::read::{Notes, ReadError};
 
-/// What is known of one CPU's frequency.
+/// One CPU's frequencies.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Frequencies {
-    /// From when on which, in kHz; only changes.
+    /// Changes only: time in ms, and frequency in kHz from then on.
     pub changes: Vec<(u32, u32)>,
     /// The highest, in kHz.
     pub maximum_khz: u32,
 }
 
-/// By the number of the CPU.
+/// The frequencies by CPU number.
 ///
 /// # Errors
-/// Those of reading, and too many changes.
+/// Read errors, and too many changes.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<BTreeMap<u32, Frequencies>, ReadError> {
     let mut cpus: BTreeMap<u32, Frequencies> = BTreeMap::new();
     let mut changes = 0;

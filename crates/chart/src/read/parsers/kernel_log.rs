@@ -20,7 +20,7 @@ pub struct Initcall {
 /// The initcalls in the order of their return.
 ///
 /// # Errors
-/// Those of reading, and too many of them.
+/// Read errors, and too many of them.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Initcall>, ReadError> {
     let mut lines = Lines::new(input);
     let mut initcalls = Vec::new();
@@ -34,7 +34,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Initcall>, R
     Ok(initcalls)
 }
 
-/// `[    0.039993] initcall migration_init+0x0/0x6b returned 1 after 0 usecs`, with the caller's number behind the time
+/// `[    0.039993] initcall migration_init+0x0/0x6b returned 1 after 0 usecs`, with the caller's number after the time
 /// (CONFIG_PRINTK_CALLER) or a level before it.
 fn initcall(line: &str) -> Option<Initcall> {
     let (seconds, rest) = line.split_once('[')?.1.split_once(']')?;

@@ -1,5 +1,5 @@
-//! `pressure.log`: in each timed block a line a resource: `io SOME FULL`, the microseconds since boot in which some tasks,
-//! and all tasks, waited for it (the totals of /proc/pressure).
+//! `pressure.log`: each timed block has a line per resource, `io SOME FULL`: the microseconds since boot in which some tasks,
+//! or all tasks, waited for it (the totals of /proc/pressure).
 
 use std::io::Read;
 
@@ -8,7 +8,7 @@ use crate::read::blocks;
 use crate::read::lines::Fields;
 use crate::read::{Notes, ReadError};
 
-/// There are cpu, memory, io, and irq since Linux 6.1.
+/// The kernel has cpu, memory, io, and since Linux 6.1 irq.
 const MOST_RESOURCES: usize = 8;
 
 struct Known {
@@ -19,7 +19,7 @@ struct Known {
 /// Reads the log.
 ///
 /// # Errors
-/// Those of reading, and too many samples.
+/// Read errors, and too many samples.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Pressure>, ReadError> {
     let mut known: Vec<Known> = Vec::new();
     let (limits, file) = (notes.limits, notes.file);

@@ -1,4 +1,4 @@
-//! `proc_diskstats.log`: /proc/diskstats from time to time (Documentation/admin-guide/iostats.rst).
+//! `proc_diskstats.log`: periodic samples of /proc/diskstats (Documentation/admin-guide/iostats.rst).
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -8,7 +8,7 @@ use crate::read::blocks;
 use crate::read::lines::{self, Fields, saturate};
 use crate::read::{Notes, ReadError};
 
-/// What a device has done since the kernel started.
+/// A device's counters since the kernel started.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counters {
     read_sectors: u64,
@@ -24,7 +24,7 @@ struct Known {
 /// Reads the log; only whole disks that did something, in the order of the log.
 ///
 /// # Errors
-/// Those of reading, and too many samples.
+/// Read errors, and too many samples.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Disk>, ReadError> {
     let mut known: Vec<(Vec<u8>, Known)> = Vec::new();
     let mut by_name: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -74,7 +74,7 @@ impl Known {
     }
 }
 
-/// major minor name, then reads: completed, merged, sectors, ms; writes: the same; under way, ms busy, ms weighted.
+/// major minor name, then reads: completed, merged, sectors, ms; writes: the same; in flight, ms busy, ms weighted.
 fn device(line: &[u8]) -> Option<(&[u8], Counters)> {
     let mut fields = Fields::of(line);
     let _device_number = (fields.number()?, fields.number()?);
@@ -95,7 +95,7 @@ fn is_partition_line(line: &[u8]) -> bool {
     fields.number().is_some() && fields.number().is_some() && fields.next().is_some() && fields.count() == 4
 }
 
-/// Neither in memory nor made of other devices, whose work would count twice.
+/// False for devices in memory, and for devices built on others, whose work would count twice.
 fn is_disk(name: &[u8]) -> bool {
     const NOT_DISKS: [&[u8]; 8] = [b"ram", b"loop", b"zram", b"dm-", b"md", b"sr", b"fd", b"nbd"];
     !NOT_DISKS.iter().any(|prefix| name.starts_with(prefix))

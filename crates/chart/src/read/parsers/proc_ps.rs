@@ -1,5 +1,5 @@
-//! `proc_ps.log`: /proc/PID/stat of every process from time to time (proc(5)). Android's init puts the whole command
-//! name between the brackets.
+//! `proc_ps.log`: periodic samples of /proc/PID/stat of every process (proc(5)). Android's init writes the whole command name
+//! between the brackets.
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ use brisk_sys::process::TICK_MS;
 /// Reads the log.
 ///
 /// # Errors
-/// Those of reading, and too many samples or processes.
+/// Read errors, and too many samples or processes.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<ProcessLog, ReadError> {
     let mut gatherer = Gatherer::new(notes);
     blocks::each(input, notes, &mut |item| match item {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_what_was_seen_of_it() {
+    fn a_life_is_assembled_from_its_samples() {
         let text = format!(
             "100\n{}\n120\n{}{}\n140\n{}{}\n",
             stat(1, "init", 'S', 0, 50, 3),
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(init.activity, expected);
         assert_eq!((zygote.name.as_str(), zygote.parent_pid, zygote.start_ms), ("zygote", 1, 1120));
         let expected = [activity(1120, 1200, 1000, State::Running), activity(1200, 1400, 0, State::DiskWait)];
-        assert_eq!(zygote.activity, expected, "a newcomer's first time counts from its start");
+        assert_eq!(zygote.activity, expected, "the CPU time of a new process counts from its start");
     }
 
     // Verifies CHART-1.
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(omissions.len(), 1);
     }
 
-    /// By the log's clock they begin 4950 ms later than by the kernel's, or 9000 ms earlier.
+    /// By the kernel's clock the processes begin 4950 ms later than by the log's, or 9000 ms earlier.
     // Verifies CHART-1.
     #[test]
     fn the_recorders_own_clock_loses_no_process_and_no_cpu_time() {
@@ -152,10 +152,10 @@ mod tests {
             for (life, block) in lives[1..].iter().zip(1u32..) {
                 let seen_ms = 10 * (first as u32 + 5 + 20 * block);
                 assert_eq!((life.cpu_us, life.end_ms), (120_000, seen_ms), "{life:?}");
-                assert!(life.start_ms.abs_diff(seen_ms - 140) <= 60, "it is known to a part of a sample: {life:?}");
+                assert!(life.start_ms.abs_diff(seen_ms - 140) <= 60, "the start is known within a sample: {life:?}");
                 let [activity] = life.activity[..] else { panic!("{life:?}") };
                 let spent_ms = activity.span.length_ms() * u32::from(activity.cpu_permille) / 1000;
-                assert!(spent_ms.abs_diff(120) <= 1, "what it did is in its activity: {life:?}");
+                assert!(spent_ms.abs_diff(120) <= 1, "its activity has its CPU time: {life:?}");
             }
         }
     }

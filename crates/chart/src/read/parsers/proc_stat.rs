@@ -1,4 +1,4 @@
-//! `proc_stat.log`: /proc/stat from time to time (proc(5)): ticks that all CPUs and each of them spent.
+//! `proc_stat.log`: periodic samples of /proc/stat (proc(5)): ticks of all CPUs together and of each.
 
 use std::io::Read;
 
@@ -7,12 +7,12 @@ use crate::read::blocks::{self, Item};
 use crate::read::lines::{Fields, number};
 use crate::read::{Notes, ReadError};
 
-/// What CPU time was spent on.
+/// The CPU time of a recording.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct CpuLog {
     /// All CPUs together.
     pub samples: Vec<CpuSample>,
-    /// Each CPU, along `samples`.
+    /// Each CPU, with a value for each of `samples`.
     pub cores: Vec<Core>,
     /// When the kernel started, in seconds since 1970.
     pub boot_time_s: Option<u64>,
@@ -50,7 +50,7 @@ impl Ticks {
         Some(Self { user: add(user, nice), system: add(system, add(irq, softirq)), io_wait, idle: add(idle, steal) })
     }
 
-    /// Counters may stand still or, I/O wait, step back: that is no time.
+    /// Counters may stand still, and I/O wait may decrease: both count as no time.
     fn since(&self, before: &Self) -> Shares {
         let spent = |now: u64, before: u64| now.saturating_sub(before) as f32;
         let (user, system) = (spent(self.user, before.user), spent(self.system, before.system));
@@ -80,7 +80,7 @@ struct Reader {
 /// Reads the log.
 ///
 /// # Errors
-/// Those of reading, and too many samples or CPUs.
+/// Read errors, and too many samples or CPUs.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<CpuLog, ReadError> {
     let mut reader = Reader {
         log: CpuLog::default(),
@@ -152,7 +152,7 @@ impl Reader {
     }
 
     fn core(&mut self, number: u32, ticks: Ticks) {
-        // They come in order, so the place is nearly always the number.
+        // CPUs are listed in order, so the index is nearly always the number.
         let guess = self.cores.get(number as usize).filter(|state| state.core.number == number);
         let place = match guess {
             Some(_) => Some(number as usize),
@@ -182,7 +182,7 @@ impl Reader {
         for state in &mut self.cores {
             state.core.busy.resize(samples, OFFLINE);
             state.core.io_wait.resize(samples, 0);
-            // A CPU that went away begins again when it comes back.
+            // A CPU that was offline starts again without a previous sample.
             if !std::mem::take(&mut state.seen) {
                 state.before = None;
             }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_come_and_go_and_counters_step_back() {
+    fn cpus_may_go_offline_and_counters_may_decrease() {
         let (log, omissions) = parsed(
             "1\ncpu 0 0 0 0 9\ncpu0 0 0 0 0 0\n\n2\ncpu 1 0 0 0 5\ncpu0 1 0 0 0 0\ncpu1 0 0 0 0\n\n\
              3\ncpu 2 0 0 0 5\ncpu1 1 0 0 0\n\n4\ncpu x 0 0\ncpu0 3 0 0 0\n\n5\ncpu 4 0 0 4 5\ncpu0 4 0 0 1\n",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cpu_at_all_is_no_sample() {
+    fn a_log_without_cpus_has_no_samples() {
         assert_eq!(parsed("1\nctxt 5\n\n2\nctxt 6\n").0, CpuLog::default());
     }
 }

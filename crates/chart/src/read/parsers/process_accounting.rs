@@ -1,5 +1,5 @@
-//! `kernel_pacct` of bootchart 0.8: the kernel's process accounting, version 3 (acct(5)). One record for each process
-//! that ended, so it knows those that no sample saw.
+//! `kernel_pacct` of bootchart 0.8: the kernel's process accounting, version 3 (acct(5)). It has one record for each process
+//! that ended, including those that are in no sample.
 
 use std::io::{self, Read};
 
@@ -10,9 +10,9 @@ const RECORD_BYTES: usize = 64;
 /// A process that ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
-    /// Its parent's at the end.
+    /// The PID of its parent at the end.
     pub parent_pid: u32,
     /// The first 15 bytes of its name.
     pub name: String,
@@ -27,7 +27,7 @@ pub struct Ended {
 /// Reads the records, in the order in which the processes ended.
 ///
 /// # Errors
-/// Those of reading, and too many records.
+/// Read errors, and too many records.
 pub fn parse(mut input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Ended>, ReadError> {
     let mut ended = Vec::new();
     let mut record = [0; RECORD_BYTES];
@@ -44,7 +44,7 @@ pub fn parse(mut input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Ended>, 
         number += 1;
         match process(&record) {
             Some(process) => ended.push(process),
-            None => notes.leave_out("a record is not of version 3 of the kernel's accounting: left out", 0),
+            None => notes.leave_out("a record that is not of accounting version 3 is left out", 0),
         }
         if ended.len() > notes.limits.processes || number > 100 * notes.limits.processes as u64 {
             return Err(notes.too_many("processes", notes.limits.processes));

@@ -1,4 +1,4 @@
-//! What `proc_ps.log` and `taskstats.log` have in common: lives of processes, told apart though PIDs come again.
+//! What `proc_ps.log` and `taskstats.log` have in common: lives of processes, distinguished although PIDs are reused.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::read::{Limits, Notes, ReadError, lines};
 /// The processes of one log, and when it was sampled.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct ProcessLog {
-    /// In the order of their first sight.
+    /// In order of their first sample.
     pub lives: Vec<Life>,
     /// The time of each block.
     pub times_ms: Vec<u32>,
@@ -17,9 +17,9 @@ pub struct ProcessLog {
 /// One life of a PID.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Life {
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
-    /// Its parent's at first sight; later ones are only who has adopted it.
+    /// The parent's PID in the first sample; a later one is that of a process that adopted it.
     pub parent_pid: u32,
     /// Its name, without brackets.
     pub name: String,
@@ -29,31 +29,31 @@ pub struct Life {
     pub end_ms: u32,
     /// CPU time in the recording, in microseconds.
     pub cpu_us: u64,
-    /// The most threads that it was seen with; 0 when the log does not say.
+    /// The largest number of threads sampled; 0 when the log does not have it.
     pub threads: u32,
-    /// What it did.
+    /// Its activity.
     pub activity: Vec<Activity>,
 }
 
-/// One sight of a process.
+/// One sample of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct Sight<'a> {
-    /// Its number.
+    /// Its PID.
     pub pid: u32,
-    /// Its parent's.
+    /// Its parent's PID.
     pub parent_pid: u32,
     pub name: &'a [u8],
     /// CPU time since it began, in microseconds.
     pub cpu_us: u64,
-    /// What it does.
+    /// Its state.
     pub state: State,
-    /// How many threads it has; 0 where the log does not say.
+    /// The number of its threads; 0 where the log does not have it.
     pub threads: u32,
-    /// When it began, where the log says so. Its clock is the kernel's, which need not be the log's.
+    /// When it began, where the log has that. It is by the kernel's clock, which may differ from the log's.
     pub start_ms: Option<u32>,
 }
 
-/// What is needed of a life to add to it, and to settle its beginning when the log has ended.
+/// What is needed to extend a life, and to compute its start at the end of the log.
 struct Latest {
     first: First,
     cpu_us: u64,
@@ -62,24 +62,24 @@ struct Latest {
     name: Vec<u8>,
 }
 
-/// A process as it was first seen.
+/// The first sample of a process.
 #[derive(Clone, Copy)]
 struct First {
     cpu_us: u64,
     state: State,
     seen_ms: u32,
-    /// The block before, in which it was not; `None` in the first block.
+    /// The time of the previous block, which does not contain the process; `None` in the first block.
     before_ms: Option<u32>,
 }
 
-/// Gathers sights into lives.
+/// Groups samples of processes into lives.
 pub struct Gatherer {
     file: String,
     limits: Limits,
     log: ProcessLog,
     latest: Vec<Latest>,
     by_pid: HashMap<u32, usize>,
-    /// The order of the last block, which the next one mostly repeats.
+    /// The order of processes in a block, which the next one mostly repeats.
     order: Vec<usize>,
     before: Vec<usize>,
     place: usize,
@@ -89,7 +89,7 @@ pub struct Gatherer {
 }
 
 impl Gatherer {
-    /// With nothing yet of the file that `notes` are about.
+    /// An empty gatherer for the file of `notes`.
     pub fn new(notes: &Notes<'_>) -> Self {
         Self {
             file: notes.file.to_owned(),
@@ -106,7 +106,7 @@ impl Gatherer {
         }
     }
 
-    /// The next block.
+    /// Begins the next block.
     ///
     /// # Errors
     /// Too many blocks.
@@ -123,7 +123,7 @@ impl Gatherer {
         Ok(())
     }
 
-    /// Adds a sight.
+    /// Adds a sample of a process.
     ///
     /// # Errors
     /// Too many processes.
@@ -137,7 +137,7 @@ impl Gatherer {
                 _ => sight.cpu_us < latest.cpu_us,
             };
             if !began_again {
-                // A listing of /proc while processes come and go may show one twice.
+                // A listing of /proc may contain a process twice while other processes start and exit.
                 if latest.seen_ms == self.now_ms {
                     return Ok(());
                 }
@@ -155,7 +155,7 @@ impl Gatherer {
         Ok(())
     }
 
-    /// The lives.
+    /// Returns the lives.
     pub fn finish(mut self) -> ProcessLog {
         let offset_ms = clock_offset_ms(&self.latest);
         for (life, latest) in self.log.lives.iter_mut().zip(&self.latest) {
@@ -176,7 +176,7 @@ impl Gatherer {
     }
 
     fn find(&mut self, pid: u32) -> Option<usize> {
-        // Processes end between two blocks, so a few places may be passed over.
+        // Processes may end between two blocks, so a few entries may be skipped.
         for skip in 0..3 {
             if let Some(&index) = self.before.get(self.place + skip)
                 && self.log.lives[index].pid == pid
@@ -209,7 +209,7 @@ impl Gatherer {
         self.activities += 1;
     }
 
-    /// A log that has a process only now and then shows that a parent lives by its child.
+    /// `taskstats.log` omits idle processes: there, a child's sample shows that its parent is alive.
     fn live_on(&mut self, sight: Sight<'_>) {
         if sight.start_ms.is_none()
             && let Some(&parent) = self.by_pid.get(&sight.parent_pid)
@@ -229,7 +229,7 @@ impl Gatherer {
         push(&mut life.activity, &mut self.activities, Span::new(from_ms, self.now_ms), spent_us, sight.state);
         latest.cpu_us = sight.cpu_us;
         latest.seen_ms = self.now_ms;
-        // The last name is what a process has become by exec(2).
+        // After an exec(2), the last name is the process's.
         if latest.name != sight.name {
             latest.name.clear();
             latest.name.extend_from_slice(sight.name);
@@ -254,8 +254,8 @@ fn push(activity: &mut Vec<Activity>, count: &mut usize, span: Span, cpu_us: u64
     }
 }
 
-/// How far the clock of starts is before the log's: 0, unless the recorder wrote times since its own start. Whatever was
-/// first seen in a block began after the one before, by either clock.
+/// How far the kernel's clock of starts is ahead of the log's: 0, unless the recorder wrote times since its own start. A
+/// process first sampled in a block began after the previous block, by either clock.
 fn clock_offset_ms(latest: &[Latest]) -> i64 {
     const NEAR_MS: i64 = 50;
     let began = latest.iter().filter_map(|one| Some((i64::from(one.start_ms?), one.first)));
@@ -280,22 +280,22 @@ fn clock_offset_ms(latest: &[Latest]) -> i64 {
     if !agree(middle_ms, &between) {
         return in_the_future_ms.max(0);
     }
-    // Those that agree tell it more closely together.
+    // The intersection of the intervals that agree is more exact.
     let close = between.iter().filter(|(least_ms, most_ms)| (*least_ms..=*most_ms).contains(&middle_ms));
     let (least_ms, most_ms) = close.fold((least_ms, most_ms), |(a, b), (c, d)| (a.max(*c), b.min(*d)));
     least_ms.midpoint(most_ms)
 }
 
-/// Sets when a life began, by the log's clock, and what it did until it was first seen.
+/// Sets when a life began, by the log's clock, and its activity until its first sample.
 fn settle_beginning(life: &mut Life, latest: &Latest, offset_ms: i64) {
     const TICK_MS: u32 = 10;
     let First { cpu_us, state, seen_ms, before_ms } = latest.first;
     let by_log = |start_ms: u32| u32::try_from((i64::from(start_ms) - offset_ms).max(0)).unwrap_or(u32::MAX);
     let start_ms = latest.start_ms.map_or(before_ms.unwrap_or(seen_ms), by_log).min(seen_ms);
     life.start_ms = start_ms;
-    // What a process took before the recording is not known by time; what a newcomer took is.
+    // The CPU time of a process from before the recording has no known time; that of a new process has.
     let Some(before_ms) = before_ms else { return };
-    // A clock that had to be guessed is not exact.
+    // An estimated offset is not exact.
     let tolerance_ms = if offset_ms == 0 { 2 * TICK_MS } else { seen_ms - before_ms };
     if start_ms + tolerance_ms < before_ms {
         return;
@@ -320,7 +320,7 @@ fn permille(cpu_us: u64, span: Span) -> u16 {
     u16::try_from(cpu_us / u64::from(span.length_ms())).unwrap_or(u16::MAX)
 }
 
-/// A name as text, however a process has called itself.
+/// A process's name as printable text.
 fn text(name: &[u8]) -> String {
     const NAME_LIMIT_BYTES: usize = 256;
     lines::text(&name[..name.len().min(NAME_LIMIT_BYTES)])

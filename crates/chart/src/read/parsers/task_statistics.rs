@@ -1,6 +1,6 @@
 //! `taskstats.log` of bootchart2: PID, parent, name, then nanoseconds on a CPU, waiting for block I/O and for swapping in
-//! (Documentation/accounting/taskstats-struct.rst). A process is only written when these have grown, so that its end is not
-//! known; it lived at least as long as a child of it was written.
+//! (Documentation/accounting/taskstats-struct.rst). A process is only logged when these have grown, so its end is not known; it
+//! lived at least as long as its children were logged.
 
 use std::io::Read;
 
@@ -13,7 +13,7 @@ use crate::read::{Notes, ReadError};
 /// Reads the log.
 ///
 /// # Errors
-/// Those of reading, and too many samples or processes.
+/// Read errors, and too many samples or processes.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<ProcessLog, ReadError> {
     let mut gatherer = Gatherer::new(notes);
     let mut waits: Vec<(u32, u64)> = Vec::new();
@@ -27,14 +27,14 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<ProcessLog, Read
     let log = gatherer.finish();
     let last_ms = log.times_ms.last().copied().unwrap_or(0);
     if log.lives.iter().any(|life| life.end_ms < last_ms) {
-        notes.leave_out("has a process only when its CPU time grows: one that seems to end may have lived on", 0);
+        notes.leave_out("lists a process only when its CPU time grows: one that seems to end may have lived on", 0);
     }
     Ok(log)
 }
 
-/// `waits` holds what each PID has waited so far, in order of PID.
+/// `waits` holds the total waiting time of each PID, in order of PID.
 fn sight<'a>(line: &'a [u8], waits: &mut Vec<(u32, u64)>) -> Option<Sight<'a>> {
-    // A name may hold blanks: two fields from the left, three from the right.
+    // A name may contain spaces: two fields from the left, three from the right.
     let mut left = line.splitn(3, |byte| *byte == b' ');
     let (pid, parent_pid) = (number(left.next()?)?, number(left.next()?)?);
     let mut right = left.next()?.rsplitn(4, |byte| *byte == b' ');
@@ -51,7 +51,7 @@ fn sight<'a>(line: &'a [u8], waits: &mut Vec<(u32, u64)>) -> Option<Sight<'a>> {
             wait_ns > 0
         }
     };
-    // The log has no state: a process is written because it ran or because it waited.
+    // The log has no state: a process is logged because it ran or because it waited.
     let state = if waited { State::DiskWait } else { State::Running };
     let parent_pid = saturate(parent_pid);
     Some(Sight { pid, parent_pid, name, cpu_us: cpu_ns / 1000, state, threads: 0, start_ms: None })
@@ -86,7 +86,7 @@ mod tests {
         let omissions: Vec<String> = omissions.iter().map(ToString::to_string).collect();
         let [torn, lives] = &omissions[..] else { panic!("{omissions:?}") };
         assert!(torn.contains("torn") && lives.ends_with("one that seems to end may have lived on"), "{omissions:?}");
-        // Where all were written until the end, nothing is unknown.
+        // If every process is logged until the end, nothing is unknown.
         let mut omissions = Vec::new();
         let text = "10\n1 0 init 5000000 0 0\n\n20\n1 0 init 55000000 0 0\n";
         parse(text.as_bytes(), &mut Notes::new("taskstats.log", &mut omissions, &limits)).unwrap();

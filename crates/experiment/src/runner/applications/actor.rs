@@ -1,4 +1,4 @@
-//! One application that runs: `brisk application`, tapped through its standard input.
+//! A running application: `brisk application`, tapped through its standard input.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -10,17 +10,17 @@ use rustix::io::Errno;
 
 use brisk_sys::{BootTime, Root};
 
-/// Whatever it is called: as an application it has the application's name.
+/// This program, whatever its file is called. As an application it takes the application's name.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// How a tap ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The screen that answers it was there at this moment.
+    /// The screen that answers the tap.
     Screen(Screen),
-    /// The application has ended before.
+    /// The application has exited before its screen.
     Ended,
-    /// Nothing came in time.
+    /// There was no screen within the limit.
     Late,
 }
 
@@ -28,9 +28,9 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Screen {
     pub(super) at: BootTime,
-    /// What its lookups took together.
+    /// The total time of its lookups.
     pub(super) lookup_time: Duration,
-    /// The median of them.
+    /// Their median.
     pub(super) median_lookup: Duration,
 }
 
@@ -40,35 +40,34 @@ pub(super) struct Actor {
     child: Child,
     screens: ChildStdout,
     heard: String,
-    /// The screen that is waited for.
+    /// The number of the expected screen.
     expected: u32,
 }
 
 /// An application that can be started.
 pub(super) enum Entrance {
-    /// By the runner itself.
+    /// The runner starts it itself.
     Own(Command),
-    /// Its launcher has done its work and left a process that waits for a word: what a launcher costs is not the
-    /// application's.
+    /// Its launcher has finished and left a process that waits for a command: the launcher's time is not the application's.
     Held(Actor),
 }
 
 impl Entrance {
-    /// Makes ready the application of `arguments`, by `launcher` where there are such words.
+    /// Prepares the application with `arguments`, through `launcher` where that has words.
     pub(super) fn prepare(launcher: &[String], arguments: &[String]) -> anyhow::Result<Self> {
         let Some((program, words)) = launcher.split_first() else {
             let mut command = Command::new(OWN_PROGRAM);
             command.arg("application").args(arguments);
             return Ok(Self::Own(command));
         };
-        // By its path, for the launcher is another program.
+        // By its path: in the launcher, /proc/self/exe is the launcher.
         let own = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
         command.args(words).arg(own).args(["application", "--held"]).args(arguments);
         let mut actor = Actor::spawn(&mut command)?;
         while !actor.heard.ends_with('\n') {
             if !actor.listen()? {
-                bail!("{program} started no application; its reason is on stderr");
+                bail!("{program} started no application; see its message on stderr");
             }
         }
         actor.heard.clear();
@@ -80,7 +79,7 @@ impl Entrance {
         match self {
             Self::Own(mut command) => Actor::spawn(&mut command),
             Self::Held(mut actor) => {
-                // One that has been killed meanwhile is noticed when its screen is waited for.
+                // If it was killed meanwhile, waiting for its screen shows that.
                 if let Some(taps) = &mut actor.child.stdin {
                     let _ = taps.write_all(b"open\n");
                 }
@@ -110,10 +109,10 @@ impl Actor {
         }
     }
 
-    /// A person taps it.
+    /// The user taps it.
     pub(super) fn resume(&mut self) {
         self.expected += 1;
-        // One that has been killed meanwhile is noticed when its screen is waited for.
+        // If it was killed meanwhile, waiting for its screen shows that.
         if let Some(taps) = &mut self.child.stdin {
             let _ = taps.write_all(b"resume\n");
         }
@@ -127,9 +126,9 @@ impl Actor {
                 self.heard = rest.to_owned();
                 match screen {
                     Some((number, at)) if number == self.expected => return Ok(Answer::Screen(at)),
-                    // A screen that came too late for an earlier tap.
+                    // A late screen of an earlier tap.
                     Some(_) => {}
-                    None => bail!("an application said something else than a screen"),
+                    None => bail!("an application printed something other than a screen"),
                 }
             }
             let mut wanted = [PollFd::new(&self.screens, PollFlags::IN)];
@@ -145,7 +144,7 @@ impl Actor {
         }
     }
 
-    /// Waits for something that it says; false when it has ended.
+    /// Waits for output; false when it has exited.
     fn listen(&mut self) -> anyhow::Result<bool> {
         let mut bytes = [0; 256];
         let count = self.screens.read(&mut bytes)?;
@@ -153,13 +152,13 @@ impl Actor {
         Ok(count > 0)
     }
 
-    /// Waits until it has ended, and says how much memory it had got by then.
+    /// Waits until it has exited, and returns how much memory it had got.
     pub(super) fn grown_kib(mut self) -> anyhow::Result<u64> {
         let mut said = String::new();
         self.screens.read_to_string(&mut said)?;
         self.child.wait()?;
         let last = said.lines().rev().find_map(|line| line.strip_prefix("grown ")?.parse().ok());
-        last.context("the application has not said how much it got")
+        last.context("the application did not report how much it got")
     }
 
     pub(super) fn has_ended(&mut self) -> anyhow::Result<bool> {
@@ -188,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn screens_are_understood() {
+    fn screen_lines_are_parsed() {
         let [lookup_time, median_lookup] = [70, 9].map(Duration::from_nanos);
         let screen = Screen { at: BootTime::from_nanoseconds(5000), lookup_time, median_lookup };
         assert_eq!(parse("screen 3 5000 70 9"), Some((3, screen)));

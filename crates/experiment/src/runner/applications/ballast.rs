@@ -1,4 +1,4 @@
-//! Memory that is taken away from a device that has more than the workload is for.
+//! Memory that is locked on a device that has more than the workload is for.
 
 use anyhow::{Context, bail};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -6,7 +6,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use brisk_sys::Root;
 use brisk_sys::memory::meminfo;
 
-/// Smaller differences are what the kernel itself does meanwhile.
+/// The kernel itself causes smaller differences.
 const TOLERANCE_KIB: u64 = 256;
 
 /// Locked memory, until it is dropped.
@@ -16,14 +16,14 @@ pub(super) struct Ballast {
 }
 
 impl Ballast {
-    /// Takes so much that `available_kib` are left.
+    /// Locks memory until `available_kib` are left.
     pub(super) fn take(root: &Root, available_kib: u64) -> anyhow::Result<Self> {
         let mut ballast = Self { pieces: Vec::new() };
         loop {
-            let now_kib = meminfo::read(root)?.available_kib.context("this kernel does not tell MemAvailable")?;
+            let now_kib = meminfo::read(root)?.available_kib.context("this kernel does not report MemAvailable")?;
             if now_kib + TOLERANCE_KIB < available_kib {
                 bail!(
-                    "{now_kib} KiB can be had, and the workload needs {available_kib}: give the scenario more memory"
+                    "{now_kib} KiB are available, and the workload needs {available_kib}: give the scenario more memory"
                 );
             }
             let Some(extra_kib) = now_kib.checked_sub(available_kib).filter(|&extra| extra >= TOLERANCE_KIB) else {
@@ -42,7 +42,7 @@ impl Ballast {
 impl Drop for Ballast {
     fn drop(&mut self) {
         for &(start, bytes) in &self.pieces {
-            // SAFETY: exactly a mapping that was made above, and into which nothing points.
+            // SAFETY: exactly a mapping that was made above, and nothing points into it.
             let _ = unsafe { munmap(start as *mut _, bytes) };
         }
     }

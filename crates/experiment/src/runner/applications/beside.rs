@@ -1,11 +1,11 @@
-//! A program of others that runs during an arm: another killer.
+//! Another project's program that runs during an arm: another killer.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-/// It has ended by then if it does not like its arguments.
+/// A program that rejects its arguments exits within this time.
 const SETTLING: Duration = Duration::from_millis(200);
 
 /// A running program, until it is dropped; nothing where an arm has none.
@@ -23,7 +23,7 @@ impl Beside {
         let mut child = command.spawn().with_context(|| format!("cannot start {program}"))?;
         std::thread::sleep(SETTLING);
         if let Some(status) = child.try_wait()? {
-            bail!("{program} ended at once with {status}; its reason is on stderr");
+            bail!("{program} ended at once with {status}; see its message on stderr");
         }
         Ok(Self { child: Some(child) })
     }

@@ -1,4 +1,4 @@
-//! What a daemon uses of the CPU while applications are opened.
+//! CPU time of a daemon while applications are opened.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use brisk_sys::{BootTime, Root};
 /// Shares of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cost {
-    /// Of the daemon, its guardian and its killer, but for the following.
+    /// Of the daemon, its guardian and its killer, without the following.
     pub(super) own_percent: f64,
-    /// Of swapping out ahead of need: compressing is the kernel's work, whichever thread asks for it.
+    /// Of swap-out ahead of need: compressing is the kernel's work, whichever thread requests it.
     pub(super) pageout_percent: f64,
 }
 
-/// Measures it from a moment on.
+/// A measurement in progress.
 pub(super) struct CostMeter<'a> {
     daemon: &'a Daemon,
     began: BootTime,
@@ -22,12 +22,12 @@ pub(super) struct CostMeter<'a> {
 }
 
 impl<'a> CostMeter<'a> {
-    /// Begins with what `daemon` has used up to now.
+    /// Starts from what `daemon` has used up to now.
     pub(super) fn begin(root: &Root, daemon: &'a Daemon) -> anyhow::Result<Self> {
         Ok(Self { daemon, began: BootTime::now(), before: daemon.cpu_time(root)? })
     }
 
-    /// What it has used since.
+    /// The cost since the start.
     pub(super) fn end(self, root: &Root) -> anyhow::Result<Cost> {
         let now = self.daemon.cpu_time(root)?;
         let lasted = BootTime::now().since(self.began).as_secs_f64();

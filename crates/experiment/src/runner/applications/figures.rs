@@ -1,4 +1,4 @@
-//! What a replicate measured, from what was seen of each opening and what the killer has recorded.
+//! The figures of a replicate, from its openings and the killer's records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use crate::plan::Course;
 use crate::statistics::{mean, median, quantile};
 use brisk_mechanism::memory::killer::KillRecord;
 
-/// Launches at the begin, when memory is there for all, and at the end of those one after another.
+/// Launches at the start, while memory suffices for all, and at the end of the consecutive launches.
 const FEW: usize = 5;
 const APPLICATIONS: usize = 15;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opening {
-    /// False when it lived.
+    /// False when the application was alive.
     pub(super) is_launch: bool,
-    /// Until its screen; `None` when none came.
+    /// The time until its screen; `None` without a screen.
     pub(super) took: Option<Duration>,
-    /// What its lookups took of that; zero without.
+    /// The part of it that its lookups took; zero without.
     pub(super) lookup_time: Duration,
-    /// The median of them; zero without.
+    /// The median of its lookups; zero without.
     pub(super) median_lookup: Duration,
-    /// True when none came in time.
+    /// True when no screen came in time.
     pub(super) is_late: bool,
-    /// What a person waited at most.
+    /// The user's longest wait.
     pub(super) limit: Duration,
-    /// How memory is a while after.
+    /// The memory state after its time in the foreground.
     pub(super) after: State,
 }
 
-/// Memory at one moment.
+/// The memory state at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct State {
     pub(super) free_kib: u64,
@@ -41,7 +41,7 @@ pub(super) struct State {
     pub(super) alive: usize,
 }
 
-/// Everything that was seen.
+/// Everything that was recorded.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     pub(super) openings: Vec<Opening>,
@@ -50,10 +50,10 @@ pub(super) struct Figures {
     pub(super) oom_kills: u64,
     pub(super) alive: usize,
     pub(super) flash_written_kib: u64,
-    /// What a single application got, where there was but one.
+    /// Memory that a single application got, in the workload that has only one.
     pub(super) single_kib: Option<u64>,
     pub(super) records: Vec<KillRecord>,
-    /// Of a whole device.
+    /// The figures of a whole device.
     pub(super) told: Option<Told>,
 }
 
@@ -90,12 +90,12 @@ impl Figures {
         metrics
     }
 
-    /// The first launch of each application, and what was opened again.
+    /// The first launch of each application, and the later openings.
     fn first_and_again(&self) -> (&[Opening], &[Opening]) {
         self.openings.split_at(APPLICATIONS.min(self.openings.len()))
     }
 
-    /// Single kills, where figures are of many.
+    /// The single events behind aggregated figures.
     fn events(&self) -> BTreeMap<String, Vec<f64>> {
         let milliseconds = |us: u64| us as f64 / 1000.0;
         let by_event = self.records.iter().filter(|record| record.by_event);
@@ -106,7 +106,7 @@ impl Figures {
         some.map(|(metric, events)| (metric.key().to_owned(), events)).collect()
     }
 
-    /// How memory was after each opening.
+    /// The memory state after each opening.
     fn courses(&self) -> BTreeMap<Course, Vec<f64>> {
         let course =
             |figure: &dyn Fn(State) -> f64| self.openings.iter().map(|opening| figure(opening.after)).collect();
@@ -171,12 +171,12 @@ impl Figures {
     }
 }
 
-/// Those of applications that lived.
+/// The openings of applications that were alive.
 fn resumed(again: &[Opening]) -> Vec<Opening> {
     again.iter().filter(|opening| !opening.is_launch).copied().collect()
 }
 
-/// What a person waited, in milliseconds. A person who saw nothing waited as long as a person would.
+/// The user's waits, in milliseconds. Without a screen, the user waits for the whole limit.
 fn times(openings: &[Opening]) -> Vec<f64> {
     openings.iter().map(|opening| opening.took.unwrap_or(opening.limit).as_secs_f64() * 1000.0).collect()
 }
@@ -188,7 +188,7 @@ mod tests {
 
     // Verifies MEMORY-7, TOGETHER-1.
     #[test]
-    fn launches_resumes_and_what_did_not_respond_are_told_apart() {
+    fn launches_resumes_and_late_screens_are_separated() {
         let limit = Duration::from_secs(20);
         let after = State { free_kib: 2048, alive: 3, ..State::default() };
         let opening = |is_launch, ms: u64| Opening {

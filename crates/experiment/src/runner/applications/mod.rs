@@ -1,7 +1,7 @@
-//! Applications are opened one after another, as a person does, on a device that an arm has set up.
+//! Opens applications one after another, as a user does, on a device that is set up for an arm.
 //!
-//! The runner is what Android's activity manager is: it starts applications, says by `oom_score_adj` which one is in the foreground
-//! and how long ago the others were, and notices who has been killed.
+//! The runner acts as Android's activity manager: it starts applications, sets `oom_score_adj` by how long ago each was in the
+//! foreground, and notices killed ones.
 
 mod actor;
 mod ballast;
@@ -36,12 +36,12 @@ use cost::CostMeter;
 use figures::{Figures, Opening, State};
 use surroundings::ApplicationSurroundings;
 
-/// Android's classes: the foreground, the one before, and those that are only kept.
+/// Android's classes: foreground, previous and cached.
 const FRONT_ADJ: i16 = 0;
 const PREVIOUS_ADJ: i16 = 700;
 const CACHED_ADJ: i16 = 900;
 const CACHED_STEP: i16 = 5;
-/// The application whose pages a single task has, and its class, which no other has.
+/// The application whose pages a single task has, and its class, which no other process has.
 const SINGLE: usize = 0;
 const SINGLE_ADJ: i16 = 1000;
 const FLASH_WRITTEN: &str = "/sys/module/flash_model/parameters/pages_written";
@@ -57,7 +57,7 @@ pub(super) fn run(
     let workload = Applications::standard()?;
     let folder = runtime_folder(root);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    // The runner is not what is measured: it never goes.
+    // The runner is not measured: it must not be killed.
     root.write("/proc/self/oom_score_adj", "-1000")?;
     report(&Line::Device { device: describe(root, None)? })?;
     // A device without frequencies has nothing that an arm could set.
@@ -77,7 +77,7 @@ pub(super) fn run(
     settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)
 }
 
-/// Where a replicate takes place.
+/// The surroundings of a replicate.
 struct Stage<'a> {
     workload: &'a Applications,
     openings: &'a Openings,
@@ -92,12 +92,12 @@ impl Stage<'_> {
         root.write("/proc/sys/vm/drop_caches", "3")?;
         let _ballast = Ballast::take(root, self.workload.available_kib)?;
         kill_log::clear(root);
-        // What the arm before has taught and spent is not this one's.
+        // What an earlier arm has learned and spent must not affect this one.
         for file in [learned::FILE.name, wear::FILE.name] {
             let _ = fs::remove_file(root.path(root.state_file(file)));
         }
         let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;
-        // The daemon finds services and background there, as on a device in use.
+        // Services and background run before the daemon starts, as on a device in use.
         let around = self.openings.together.as_ref();
         let around = around
             .map(|together| ApplicationSurroundings::start(root, together, arm, self.turns_per_ms))
@@ -108,7 +108,7 @@ impl Stage<'_> {
         let before = (vmstat::read(root)?, flash_written_kib(root));
         let meter =
             daemon.as_ref().filter(|_| around.is_some()).map(|daemon| CostMeter::begin(root, daemon)).transpose()?;
-        // A whole device tells every daemon, as Android's activity manager does.
+        // On a whole device every daemon receives the foreground, as from Android's activity manager.
         let is_told = around.is_some() || arm.brisk.as_ref().is_some_and(wants_fronts);
         let mut figures = match self.openings.single {
             true => self.single(replicate.seed, arm)?,
@@ -131,7 +131,7 @@ impl Stage<'_> {
         Ok(figures)
     }
 
-    /// A person opens one application after the other.
+    /// Opens one application after another, as a user does.
     fn open_all(&self, seed: u64, arm: &Arm, count: u32, daemon: Option<&Daemon>) -> anyhow::Result<Figures> {
         let actors = self.workload.list.iter().map(|_| None).collect();
         let figures = Figures::default();
@@ -144,16 +144,16 @@ impl Stage<'_> {
         Ok(Figures { alive, ..std::mem::take(&mut cast.figures) })
     }
 
-    /// One application takes all that it can get.
+    /// One application allocates all that it can get.
     fn single(&self, seed: u64, arm: &Arm) -> anyhow::Result<Figures> {
         let actor = self.prepare(SINGLE, seed, arm)?.open()?;
-        // Of all that lives it is the one that the kernel takes.
+        // The kernel kills it before any other process.
         actor.set_adj(self.root, SINGLE_ADJ)?;
         Ok(Figures { single_kib: Some(actor.grown_kib()?), ..Figures::default() })
     }
 }
 
-/// True for a daemon that is told the foreground, as Android's activity manager tells by cpuset.
+/// True for a daemon that receives the foreground, which Android's activity manager shows by cpuset.
 fn wants_fronts(configuration: &toml::Table) -> bool {
     let placement = configuration.get("placement").and_then(|placement| placement.get("enabled"));
     if placement.and_then(toml::Value::as_bool) == Some(true) {
@@ -189,18 +189,18 @@ impl<'a> Flash<'a> {
 
 impl Drop for Flash<'_> {
     fn drop(&mut self) {
-        // After an error: what is off by then has no name.
+        // Only after an error: a device that is switched off has no name here.
         if !self.name.is_empty() {
             let _ = swap_area::switch(self.root, &self.name, "off");
         }
     }
 }
 
-/// The applications that live.
+/// The running applications.
 struct Cast<'a> {
     stage: &'a Stage<'a>,
     arm: &'a Arm,
-    /// Where it is said what comes to the front.
+    /// The daemon that receives the foreground.
     daemon: Option<&'a Daemon>,
     seed: u64,
     actors: Vec<Option<Actor>>,
@@ -210,7 +210,7 @@ struct Cast<'a> {
 }
 
 impl Cast<'_> {
-    /// A person opens application `number` and looks at it.
+    /// Opens application `number`, and leaves it in the foreground for its time.
     fn open(&mut self, number: usize) -> anyhow::Result<()> {
         let stage = self.stage;
         self.bury()?;
@@ -267,7 +267,7 @@ impl Cast<'_> {
         })
     }
 
-    /// Notices who has been killed since.
+    /// Counts and removes applications that were killed since.
     fn bury(&mut self) -> anyhow::Result<()> {
         for (number, slot) in self.actors.iter_mut().enumerate() {
             let Some(actor) = slot else { continue };
@@ -280,7 +280,7 @@ impl Cast<'_> {
         Ok(())
     }
 
-    /// Says which one is in the foreground and how long ago the others were.
+    /// Sets `oom_score_adj` by how long ago each application was in the foreground.
     fn rank(&self) -> anyhow::Result<()> {
         let living = self.last_used.iter().enumerate();
         let ranked = living.filter_map(|(rank, &number)| Some((rank, self.actors[number].as_ref()?)));

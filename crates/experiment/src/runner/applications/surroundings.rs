@@ -1,4 +1,4 @@
-//! What a whole device has around its applications: services that they look up, and others at work in the background.
+//! A whole device around its applications: services that they look up, and background programs.
 
 use std::process::{Command, Stdio};
 
@@ -23,20 +23,20 @@ pub(super) struct ApplicationSurroundings {
     _services: Cast,
 }
 
-/// What the surroundings measured of a replicate.
+/// The surroundings' figures for a replicate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Told {
     pub(super) energy_mj: f64,
-    /// Of the periods of music, those that were missed.
+    /// The share of missed periods of music.
     pub(super) music_missed_percent: Option<f64>,
     /// Lookups of each opening.
     pub(super) lookups: u32,
-    /// What the daemon and its processes used of the CPU, where there is a daemon.
+    /// The CPU time of the daemon and its processes, where there is a daemon.
     pub(super) cost: Option<Cost>,
 }
 
 impl ApplicationSurroundings {
-    /// Sets the driver's cache as `arm` says, and starts the manager, the services and the background.
+    /// Sets the driver's cache for `arm`, and starts the manager, the services and the background.
     pub(super) fn start(root: &Root, together: &Together, arm: &Arm, turns_per_ms: u64) -> anyhow::Result<Self> {
         let driver = Driver::of(root, arm)?;
         let services = driver.start(together.services)?;
@@ -55,7 +55,7 @@ impl ApplicationSurroundings {
         Ok(Self { neighbours, meter, before, hits_before, lookups, _services: services })
     }
 
-    /// Ends the background, and says what was measured beside the daemon's `cost`.
+    /// Ends the background, and returns the figures together with the daemon's `cost`.
     pub(super) fn end(self, root: &Root, arm: &Arm, cost: Option<Cost>) -> anyhow::Result<Told> {
         let energy_uj = self.meter.energy_uj(&self.before, &self.meter.read(root)?);
         let told = self.neighbours.into_iter().map(Playing::end).collect::<anyhow::Result<Vec<Beside>>>()?;
@@ -66,7 +66,7 @@ impl ApplicationSurroundings {
         let is_on = driver.keeps_answers() || daemon_keeps_answers(arm);
         if is_on != (hits > 0) {
             bail!(
-                "the driver's cache answered {hits} lookups, and the arm has it {}",
+                "the driver's cache answered {hits} lookups, but the arm has it {}",
                 if is_on { "on" } else { "off" }
             );
         }

@@ -1,4 +1,4 @@
-//! Asking apt and dpkg for packages as an ordinary user, without installing any.
+//! Gets packages from apt and dpkg as an ordinary user, without installing them.
 
 mod own_lists;
 #[cfg(test)]
@@ -17,21 +17,21 @@ use own_lists::OwnLists;
 
 use brisk_base::notes::note;
 
-/// A source of one's own is asked again after this long.
+/// Lists of a scenario's own source are fetched again after this time.
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// apt with the host's sources, or with one source alone.
 #[derive(Debug, Clone)]
 pub struct Apt {
-    /// Names the source among others in file names.
+    /// Identifies the source in file names.
     label: String,
-    /// When this was made: lists that were fetched later are newer than what was asked of it.
+    /// When this value was made: lists that were fetched later are newer than its answers.
     since: SystemTime,
-    /// In place of the host's lists.
+    /// brisk's own lists, in place of the host's.
     own_lists: Option<OwnLists>,
 }
 
-/// What apt knows of the newest revision of a package.
+/// apt's record of the newest revision of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
     pub name: String,
@@ -41,12 +41,12 @@ pub struct Package {
     pub architecture: String,
     /// What it depends on, without versions and alternatives.
     pub dependencies: Vec<String>,
-    /// What must be downloaded.
+    /// Size of the download.
     pub size_bytes: u64,
 }
 
 impl Apt {
-    /// apt as the host has it, but with lists of brisk's own where those are newer or the host, a container, has none.
+    /// apt with the host's sources, and with brisk's own lists where those are newer or the host, a container, has none.
     pub fn of_host(cache: &Cache) -> Self {
         let (own, host) = (OwnLists::of_host(cache), host_lists());
         let is_newer = own.fetched().is_some_and(|own| changed(&host).is_none_or(|host| own > host));
@@ -60,12 +60,12 @@ impl Apt {
         })
     }
 
-    /// Names the source and the architecture among others in file names.
+    /// Identifies the source and the architecture in file names.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// apt with `source` alone and lists of its own: neither root's rights nor a change of the host's sources are needed.
+    /// apt with `source` alone and lists of its own: this needs neither root nor a change of the host's sources.
     ///
     /// # Errors
     /// [`LabError`] when the lists cannot be fetched.
@@ -79,7 +79,7 @@ impl Apt {
         Ok(Self { label, since, own_lists: Some(lists) })
     }
 
-    /// The same with lists that were fetched after this was made: brisk's own, for only root fetches the host's.
+    /// The same with lists that were fetched after this value was made: brisk's own, because only root can fetch the host's.
     ///
     /// # Errors
     /// [`LabError`] when they cannot be fetched.
@@ -97,20 +97,20 @@ impl Apt {
     /// The newest revision of `name`.
     ///
     /// # Errors
-    /// [`LabError::Package`] when apt does not know it.
+    /// [`LabError::Apt`] when apt does not know it.
     pub fn show(&self, name: &str) -> Result<Package, LabError> {
         self.show_all(&[name]).map(|mut packages| packages.remove(0))
     }
 
-    /// True when it knows a package of that name.
+    /// True when apt has a package of that name.
     pub fn offers(&self, name: &str) -> bool {
         self.show(name).is_ok()
     }
 
-    /// The newest revision of each of `names`, in their order: apt reads its lists again at each question.
+    /// The newest revision of each of `names`, in their order, by one call of apt, which reads its lists at each call.
     ///
     /// # Errors
-    /// [`LabError::Package`] when apt does not know one.
+    /// [`LabError::Apt`] when apt does not know one.
     pub fn show_all(&self, names: &[&str]) -> Result<Vec<Package>, LabError> {
         let Some(first) = names.first() else { return Ok(Vec::new()) };
         let arguments = [&["show", "--no-all-versions"], names].concat();
@@ -119,16 +119,16 @@ impl Apt {
         let named = |name: &&str| {
             known.iter().find(|package| package.name == **name).cloned().ok_or_else(|| LabError::Apt {
                 package: (*name).to_owned(),
-                reason: "apt-cache show does not tell its version and architecture".into(),
+                reason: "apt-cache show reports no version and architecture".into(),
             })
         };
         names.iter().map(named).collect()
     }
 
-    /// Downloads `packages` into `folder`: the file of each.
+    /// Downloads `packages` into `folder` and returns the file of each.
     ///
     /// # Errors
-    /// [`LabError::Package`] when one cannot be fetched.
+    /// [`LabError`] when one cannot be fetched.
     pub fn download(&self, packages: &[Package], folder: &Path) -> Result<Vec<PathBuf>, LabError> {
         let Some(first) = packages.first() else { return Ok(Vec::new()) };
         let bytes: u64 = packages.iter().map(|package| package.size_bytes).sum();
@@ -141,7 +141,7 @@ impl Apt {
         let wanted: Vec<String> = packages.iter().map(|it| format!("{}={}", it.name, it.version)).collect();
         let arguments: Vec<&str> = ["download"].into_iter().chain(wanted.iter().map(String::as_str)).collect();
         self.run("apt-get", &arguments, folder, &first.name)?;
-        // apt escapes an epoch's colon in the file's name, so look for what came rather than guess.
+        // apt escapes an epoch's colon in the file's name, so the file is searched for.
         let files = fs::read_dir(folder).map_err(fault("list", folder))?.filter_map(Result::ok);
         let files: Vec<PathBuf> = files.map(|file| file.path()).collect();
         let file = |package: &Package| {
@@ -165,7 +165,7 @@ impl Apt {
 
 /// The folder of the host's package lists.
 fn host_lists() -> PathBuf {
-    // Its end is `/d` for a folder's path.
+    // The suffix `/d` asks for the path of a folder.
     let output = Command::new("apt-config").args(["shell", "folder", "Dir::State::lists/d"]).output();
     let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let folder = said.trim().strip_prefix("folder='").and_then(|rest| rest.strip_suffix('\''));
@@ -182,7 +182,7 @@ fn changed(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|file| file.modified()).ok()
 }
 
-/// What `program` of apt's says to `arguments`.
+/// Runs `program`, which is one of apt's, and returns its output.
 fn run(
     program: &str,
     options: &[OsString],

@@ -1,4 +1,4 @@
-//! Package lists of brisk's own, in the cache: an ordinary user cannot fetch the host's.
+//! brisk's own package lists, in the cache: an ordinary user cannot fetch the host's.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::architecture::Architecture;
 use crate::error::LabError;
 use brisk_base::notes::note;
 
-/// A state folder for apt. What changes it holds its lock, and so does who reads it.
+/// A state folder for apt. Writers and readers hold its lock.
 #[derive(Debug, Clone)]
 pub struct OwnLists {
     cache: Cache,
@@ -19,21 +19,21 @@ pub struct OwnLists {
     name: String,
     /// apt's configuration.
     configuration: String,
-    /// `sources.list`; the host's sources without it.
+    /// `sources.list`; `None` for the host's sources.
     sources: Option<String>,
 }
 
 impl OwnLists {
-    /// Those of the host's sources.
+    /// Lists of the host's sources.
     pub fn of_host(cache: &Cache) -> Self {
         Self::at(cache, "apt/host".into(), None, "")
     }
 
-    /// Those of `source` alone.
+    /// Lists of `source` alone.
     pub fn of_source(cache: &Cache, label: &str, source: &str, architecture: &Architecture) -> Self {
         let name = format!("apt/{label}");
         let architecture = architecture.name;
-        // Of several sources one may fail, but not the only one.
+        // One of several sources may fail, but not the only one.
         let settings = format!(
             "Dir::Etc::sourcelist \"{}/sources.list\";\n\
              Dir::Etc::sourceparts \"/dev/null\";\n\
@@ -68,20 +68,20 @@ impl OwnLists {
         self.path("lists")
     }
 
-    /// What apt's programs are started with.
+    /// Options for apt's programs.
     pub fn options(&self) -> Vec<OsString> {
         vec!["-c".into(), self.path("apt.conf").into()]
     }
 
-    /// While it is held, no job fetches the lists.
+    /// While the lock is held, no job fetches the lists.
     ///
     /// # Errors
-    /// [`LabError::Cache`] when there is no lock to be had.
+    /// [`LabError::Cache`] when it cannot be locked.
     pub fn lock_to_read(&self) -> Result<Lock, LabError> {
         self.cache.lock_to_read(&self.name)
     }
 
-    /// When they were fetched, if they were.
+    /// When the lists were fetched; `None` if they were not.
     pub fn fetched(&self) -> Option<SystemTime> {
         let is = |file: &str, text: &str| fs::read_to_string(self.path(file)).is_ok_and(|found| found == text);
         let fits = is("apt.conf", &self.configuration)
@@ -89,10 +89,10 @@ impl OwnLists {
         fs::metadata(self.path("updated")).and_then(|file| file.modified()).ok().filter(|_| fits)
     }
 
-    /// Fetches the lists, unless that was done after `time`. Of several jobs at the same time one does it.
+    /// Fetches the lists, unless they were fetched after `time`. Of several jobs at the same time, one fetches them.
     ///
     /// # Errors
-    /// [`LabError`] when it fails and there are none from before. Of a host's sources some may fail.
+    /// [`LabError`] when it fails and no older lists exist. Some of a host's sources may fail.
     pub fn fetch_unless_after(&self, time: SystemTime) -> Result<(), LabError> {
         let is_current = || self.fetched().is_some_and(|fetched| fetched > time);
         if is_current() {
@@ -122,7 +122,7 @@ impl OwnLists {
         match super::run("apt-get", &self.options(), &["update"], Path::new("/"), source) {
             Ok(_) => self.cache.publish(&self.file("updated"), ""),
             Err(error) if super::hold_packages(&self.folder()) => {
-                eprintln!("brisk: using the package lists that there are: {error}");
+                eprintln!("brisk: using the existing package lists: {error}");
                 Ok(())
             }
             Err(error) => Err(error),

@@ -6,25 +6,25 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// What keeps a package from being taken for a meta package, which has no files of its own.
+/// Content that distinguishes a package from a meta package, which has no files of its own.
 const FILLING_BYTES: usize = 20_000;
 
 /// A package to offer.
 #[derive(Debug, Clone, Copy)]
 pub struct Offered<'a> {
     pub name: &'a str,
-    /// Its version, which its file `usr/share/NAME` says.
+    /// Its version, which is also the content of its file `usr/share/NAME`.
     pub version: &'a str,
     /// What it depends on.
     pub depends: &'a str,
-    /// More files: their places and what is in them.
+    /// More files: path and content.
     pub files: &'a [(&'a str, &'a str)],
-    /// A name for its first dependency.
+    /// True for a meta package: a name for its first dependency.
     pub is_meta: bool,
 }
 
 impl<'a> Offered<'a> {
-    /// One without dependencies.
+    /// A package without dependencies.
     pub fn new(name: &'a str, version: &'a str) -> Self {
         Self { name, version, depends: "", files: &[], is_meta: false }
     }
@@ -37,14 +37,14 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// One with `packages`.
+    /// A repository with `packages`.
     pub fn with(packages: &[Offered<'_>]) -> Self {
         let repository = Self { folder: tempfile::tempdir().unwrap() };
         repository.offer(packages);
         repository
     }
 
-    /// Offers `packages` in place of what there was, as a mirror does that was updated.
+    /// Replaces what it offers by `packages`, as an updated mirror does.
     pub fn offer(&self, packages: &[Offered<'_>]) {
         for file in fs::read_dir(self.folder.path()).unwrap() {
             fs::remove_file(file.unwrap().path()).unwrap();

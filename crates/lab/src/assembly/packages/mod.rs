@@ -17,27 +17,27 @@ use crate::scenario::Scenario;
 /// A kernel that can be booted, and its modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelFiles {
-    /// As uname(2) tells (`6.1.0-56-amd64`).
+    /// As uname(2) reports it (`6.1.0-56-amd64`).
     pub release: String,
     /// The package's name and revision, which names the cache's entries.
     pub revision: String,
-    /// What QEMU boots.
+    /// The image that QEMU boots.
     pub image: PathBuf,
-    /// The folder that holds `modules.dep`; empty for a kernel that was built here, which has none.
+    /// The folder that holds `modules.dep`; empty for a kernel that brisk built, which has none.
     pub modules: PathBuf,
-    /// The tree that it was built in, if it was built here.
+    /// The build tree, if brisk built it.
     pub tree: Option<PathBuf>,
 }
 
-/// Where entries of unpacked packages are kept, and made.
+/// Where entries of unpacked packages are made and kept.
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
     folder: &'a str,
-    /// [`Cache::entry_made_in`]; `None` where it does not matter.
+    /// The workplace of [`Cache::entry_made_in`]; `None` where the build path does not matter.
     workplace: Option<&'a str>,
 }
 
-/// What is used as it was packed.
+/// Packages that are used without a build.
 const PACKAGES: Place<'_> = Place { folder: "packages", workplace: None };
 
 /// Where a kernel's packages come from.
@@ -68,7 +68,7 @@ impl<'a> Packages<'a> {
                 return Err(LabError::Package { package: package.clone(), reason });
             }
         };
-        // A source of kernels alone has no C library, which programs of the same release need.
+        // A source of kernels alone has no C library, so programs then come from the host's release.
         let tools = if is_host && !kernels.offers("libc6") { Apt::of_host(cache) } else { kernels.clone() };
         Ok(Self { cache, kernels, tools })
     }
@@ -160,11 +160,10 @@ impl<'a> Packages<'a> {
         })
     }
 
-    /// The program of the package `name` that has its name, its libraries, and what loads it: each file with its place in
-    /// the guest.
+    /// The program `name` of the package of this name, its libraries and its loader: each file by its path in the guest.
     ///
     /// # Errors
-    /// [`LabError`] when it cannot be fetched or unpacked, or when something of it is missing.
+    /// [`LabError`] when it cannot be fetched or unpacked, or when a part of it is missing.
     pub fn program(&self, name: &str) -> Result<BTreeMap<String, PathBuf>, LabError> {
         let folder = self.with_libraries(name)?;
         let places = ["usr/bin", "usr/sbin", "bin"].map(|place| folder.join(place).join(name));
@@ -193,8 +192,8 @@ impl<'a> Packages<'a> {
         self.unpacked(PACKAGES, &self.tools, name, &[], |_, _| Ok(()))
     }
 
-    /// The cache's entry of `name`, or of what the meta package `name` stands for, together with those of its
-    /// dependencies whose names start with one of `parts`; `finish` works on the draft before it becomes the entry.
+    /// The cache's entry of `name`, or of the package behind the meta package `name`, together with those of its dependencies
+    /// whose names start with one of `parts`; `finish` completes the draft before it becomes the entry.
     fn unpacked(
         &self,
         place: Place<'_>,
@@ -213,7 +212,7 @@ impl<'a> Packages<'a> {
             return Ok(entry.clone());
         }
         let fetched = match self.fetch(place, apt, name, parts, &finish) {
-            // A mirror keeps no package that it has replaced.
+            // A mirror deletes a package that it has replaced.
             Err(error @ LabError::Apt { .. }) => {
                 eprintln!("brisk: {error}; trying once more with new package lists");
                 let apt = apt.with_new_lists(self.cache);
@@ -272,7 +271,7 @@ fn host_has(cache: &Cache, scenario: &Scenario) -> bool {
     version.is_some_and(|version| scenario.is_of_series(&version))
 }
 
-/// Where the cache remembers the newest entry of `name` in `folder`.
+/// The file in which the cache records the newest entry of `name` in `folder`.
 fn newest(folder: &str, name: &str, apt: &Apt) -> String {
     format!("{folder}/{name}.{}.newest", apt.label())
 }
@@ -317,7 +316,7 @@ fn modules_folder(root: &Path, package: &str) -> Result<PathBuf, LabError> {
     Err(LabError::Package { package: package.into(), reason })
 }
 
-/// Makes `modules.dep`, which a package leaves to its installation.
+/// Creates `modules.dep`, which a package creates only at its installation.
 fn index_modules(root: &Path, release: &str) -> Result<(), LabError> {
     let fault = |reason: String| LabError::Package { package: format!("linux-image-{release}"), reason };
     // An ordinary user's PATH has no sbin.
@@ -330,7 +329,7 @@ fn index_modules(root: &Path, release: &str) -> Result<(), LabError> {
     }
 }
 
-/// Takes `folder` out of the archive of the kernel's sources, which is twenty times as large as all else here.
+/// Extracts `folder` from the archive of the kernel's sources, which is twenty times as large as all else here.
 fn keep_folder(root: &Path, package: &str, folder: &Path) -> Result<(), LabError> {
     let fault = |reason: String| LabError::Package { package: package.into(), reason };
     let archive = root.join("usr/src").join(format!("{package}.tar.xz"));

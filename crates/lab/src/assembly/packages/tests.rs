@@ -18,7 +18,7 @@ fn headers_include_each_other_where_they_were_unpacked() {
     assert_eq!(text, "include /cache/entry/usr/src/linux-headers-6.1.0-56-common/Makefile\n");
 }
 
-/// Tells a process what to do: it is a job of the lab, with a cache and an apt that have nothing of this machine's.
+/// Makes a test's process a job of the lab, with a cache and an apt that are independent of this machine's.
 const JOB: &str = "BRISK_TEST_JOB";
 /// The folder that jobs share.
 const FOLDER: &str = "BRISK_TEST_FOLDER";
@@ -47,7 +47,7 @@ impl Host {
         host
     }
 
-    /// What root does.
+    /// Updates the lists, as root does.
     fn update(&self) {
         let status = Command::new("apt-get").args(["-qq", "update"]).env("APT_CONFIG", self.file("apt.conf")).status();
         assert!(status.unwrap().success());
@@ -65,13 +65,13 @@ impl Host {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Runs such a process: what it says.
+    /// Runs such a process and returns its output.
     fn run(&self, name: &str, job: &str) -> String {
         said(self.start(name, job))
     }
 }
 
-/// What a process says that must end well.
+/// The output of a process, which must succeed.
 fn said(process: Child) -> String {
     let output = process.wait_with_output().unwrap();
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
@@ -87,7 +87,7 @@ fn job() -> Option<(String, Cache)> {
 
 const NAMES: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
 
-/// What a job does before it boots, by eight threads that want the same at the same time.
+/// What a job does before it boots, by eight threads that want the same packages at the same time.
 fn fill(cache: &Cache, source: &str) {
     let start = Barrier::new(8);
     std::thread::scope(|scope| {
@@ -96,7 +96,7 @@ fn fill(cache: &Cache, source: &str) {
             scope.spawn(move || {
                 start.wait();
                 let amd64 = Architecture::named("amd64").unwrap();
-                // Of the host's packages, and of a source that no job has asked before.
+                // The host's packages, and those of a source that no job has used before.
                 let apt =
                     if number % 2 == 0 { Apt::of_host(cache) } else { Apt::of_source(cache, source, amd64).unwrap() };
                 let packages = Packages { cache, kernels: apt.clone(), tools: apt };
@@ -124,7 +124,7 @@ fn threads_of_several_processes_fill_an_empty_cache_at_once() {
     host.update();
     let test = "threads_of_several_processes_fill_an_empty_cache_at_once";
     let _ = [(); 3].map(|()| host.start(test, &repository.source())).map(said);
-    // No draft and no lock is left of all that.
+    // No draft and no lock is left.
     let drafts: Vec<_> = fs::read_dir(host.file("cache/drafts")).unwrap().collect();
     assert!(drafts.is_empty(), "{drafts:?}");
 }
@@ -155,15 +155,15 @@ fn a_package_replaced_on_the_mirror_is_found_with_new_lists() {
     repository.offer(&[Offered::new("one", "2"), Offered::new("two", "2")]);
     let says = host.run(test, "one");
     assert!(says.contains("trying once more") && says.contains("version 2\n"), "{says}");
-    assert_eq!(lists(), before, "the host's own are root's");
-    // The new lists are known now, and are no older than what root fetches later.
+    assert_eq!(lists(), before, "only root changes the host's");
+    // The new lists stay in use until root fetches newer ones.
     let says = host.run(test, "two");
     assert!(!says.contains("trying once more") && says.contains("version 2\n"), "{says}");
     repository.offer(&[Offered::new("one", "3"), Offered::new("two", "3")]);
     host.update();
     let says = host.run(test, "two");
     assert!(!says.contains("trying once more") && says.contains("version 3\n"), "{says}");
-    // What is nowhere to be had is in the cache, for as long as it stays there.
+    // A package that no mirror has any more still comes from the cache.
     repository.offer(&[]);
     host.update();
     let says = host.run(test, "two");
@@ -188,7 +188,7 @@ fn offer_kernel(repository: &Repository, release: &str, version: &str, others: &
     repository.offer(&[&kernel[..], others].concat());
 }
 
-/// With the packages of this processor's architecture alone the host is asked at all.
+/// The host's packages are only used for guests of the host's architecture.
 // Verifies LAB-2.
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -241,7 +241,7 @@ fn kernel_and_programs_come_from_the_scenarios_release() {
     let release = |version| [Offered::new("systemd", version), Offered::new("libc6", version)];
     offer_kernel(&ours, "6.12.1-amd64", "6.12.1-1", &release("257"));
     for (with_programs, expected) in [(true, "systemd 252\n"), (false, "systemd 257\n")] {
-        // A source of backports has no C library: what it has of programs is for the host's release.
+        // A source of backports has no C library, so programs come from the host's release.
         let others = if with_programs { &release("252")[..] } else { &release("252")[..1] };
         offer_kernel(&theirs, "6.1.0-1-amd64", "6.1.10-1", others);
         let host = Host::with(&ours.source());

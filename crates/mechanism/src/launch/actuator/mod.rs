@@ -1,4 +1,4 @@
-//! Which way to help the governor each cpufreq policy gets: pure choice from probed facts.
+//! Chooses an actuator for each cpufreq policy: pure, from probed facts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,28 +12,28 @@ use super::triggers::{self, Noticing, TOP_APP};
 use crate::enabled::decide;
 use crate::{Enabled, Support, SupportState, Target};
 
-/// ondemand samples from the scheduler's hook, and at once after a write of `sampling_rate`, since this version.
+/// Since this version ondemand samples from the scheduler's hook, and at once after a write of `sampling_rate`.
 const HOOK_SINCE: (u32, u32) = (4, 7);
-/// intel_pstate's period where it decides itself (INTEL_PSTATE_SAMPLING_INTERVAL); hardware P-states answer sooner.
+/// intel_pstate's own sampling period (INTEL_PSTATE_SAMPLING_INTERVAL); hardware P-states react sooner.
 const HARDWARE_ANSWERS_WITHIN_US: u64 = 10_000;
-/// A safer actuator is preferred to a better one as long as it gains this share of what the best would.
+/// An earlier actuator of the list is chosen if it gains at least this share of the best one's gain.
 const GOOD_ENOUGH: f64 = 0.5;
 const TO_BE_NOTICED: &str =
     "Start applications with brisk launch; this kernel has no process events (CONFIG_PROC_EVENTS).";
 
-/// One way to help, with everything that the policy needs to ask for it.
+/// An actuator with the targets and values that the policy needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actuator {
-    /// Write `value`; the effect ends by itself, after `lasting` where that is known.
+    /// Write `value`; the effect expires on its own, after `lasting` where that is known.
     Pulse {
         /// `boostpulse` or `flexrate_request`.
         target: Target,
-        /// What it wants.
+        /// The value to write.
         value: String,
-        /// How long the effect lasts.
+        /// The duration of the effect.
         lasting: Option<Duration>,
     },
-    /// Write unchanged values again.
+    /// Rewrite unchanged values.
     Kick {
         /// `io_is_busy`, which restarts the load window.
         window: Option<Target>,
@@ -54,24 +54,24 @@ pub enum Actuator {
     },
 }
 
-/// What some policies get.
+/// The choice for one or more policies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActuatorChoice {
-    /// Which way.
+    /// The actuator's kind.
     pub kind: ActuatorKind,
-    /// With what.
+    /// Its targets and values.
     pub actuator: Actuator,
-    /// The policies that it serves, by name, and how much it gains there: governors with global tunables serve all of
-    /// theirs at once.
+    /// The policies that it serves, with the predicted gain of each: global tunables serve all policies of their governor at
+    /// once.
     pub serves: Vec<(String, Prediction)>,
 }
 
-/// What is done on this device, or why nothing.
+/// What is done on this device, or why nothing is done.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LaunchPlan {
     /// One entry for each set of tunables; empty when the mechanism stays off.
     pub choices: Vec<ActuatorChoice>,
-    /// What this means to a person.
+    /// The same for the user.
     pub support: Support,
 }
 
@@ -96,7 +96,7 @@ impl LaunchPlan {
         Self { choices, support }
     }
 
-    /// The tunables that it would write, each once.
+    /// The tunables that the plan writes, each once.
     pub fn tunables(&self) -> BTreeSet<&Target> {
         let mut targets = BTreeSet::new();
         for choice in &self.choices {
@@ -117,9 +117,9 @@ impl LaunchPlan {
 enum Refusal {
     /// The governor does not follow load, or its tunables are unknown.
     Governor(String),
-    /// Nothing that the configuration allows exists here.
+    /// No actuator that the configuration allows exists here.
     NoActuator,
-    /// The best that there is gains too little.
+    /// The best available actuator gains too little.
     NoGain { kind: ActuatorKind, prediction: Prediction },
 }
 
@@ -145,7 +145,7 @@ fn choose(facts: &LaunchDevice, policy: &PolicyFacts, config: &LaunchConfig) -> 
     }
 }
 
-/// What the configuration would set and the policy has already.
+/// A value that the policy already has, where the configuration would not improve it.
 fn in_force(policy: &PolicyFacts, config: &LaunchConfig) -> Option<String> {
     let (name, present_us, section) = config.actuators.iter().find_map(|kind| match kind {
         ActuatorKind::SamplingRate => Some(("sampling_rate", policy.sampling_rate_us?, "sampling_rate")),
@@ -155,7 +155,7 @@ fn in_force(policy: &PolicyFacts, config: &LaunchConfig) -> Option<String> {
     Some(format!("its {name} is {present_us} us, which launch.{section} would not shorten"))
 }
 
-/// The governor's way to decide, or why it has none that could be helped.
+/// The model of the policy's governor, or why no actuator can help it.
 fn model(facts: &LaunchDevice, policy: &PolicyFacts) -> Result<Governor, String> {
     let name = policy.governor.as_str();
     if policy.frequencies_khz.len() < 2 {
@@ -185,7 +185,7 @@ fn model(facts: &LaunchDevice, policy: &PolicyFacts) -> Result<Governor, String>
     }
     let rate_limit_us = match policy.rate_limit {
         Some((_, rate_limit_us)) => rate_limit_us,
-        // intel_pstate and cppc show no tunables for schedutil on some kernels; 10 ms is the kernel's default at most.
+        // intel_pstate and cppc expose no schedutil tunables on some kernels; the kernel's default is at most 10 ms.
         None if name == "schedutil" => 10_000,
         None => return Err(format!("its governor {name} has no tunables that brisk knows")),
     };
@@ -194,17 +194,17 @@ fn model(facts: &LaunchDevice, policy: &PolicyFacts) -> Result<Governor, String>
     Ok(Governor::Schedutil { rate_limit_us, frequency_invariant: policy.capacity.is_some(), capacity_permille })
 }
 
-/// A governor that samples from the scheduler's hook; others with ondemand's tunables keep ondemand's old ways.
+/// True for governors that sample from the scheduler's hook; others with ondemand's tunables behave like the old ondemand.
 fn is_hooked(facts: &LaunchDevice, governor: &str) -> bool {
     matches!(governor, "ondemand" | "conservative") && !facts.is_older_than(HOOK_SINCE)
 }
 
-/// intel_pstate and amd-pstate in active mode: their "powersave" is the normal one.
+/// intel_pstate and amd-pstate in active mode: their "powersave" is the default governor and scales with load.
 fn is_hardware_managed(policy: &PolicyFacts) -> bool {
     policy.driver.as_deref().is_some_and(|driver| matches!(driver, "intel_pstate" | "amd-pstate-epp"))
 }
 
-/// The actuator of `kind` for `policy`, if the device has it, and what it does to the model.
+/// The actuator of `kind` for `policy`, if the device has it, and its effect in the model.
 fn candidate(
     kind: ActuatorKind,
     facts: &LaunchDevice,
@@ -241,7 +241,7 @@ fn candidate(
             let present_us = policy.sampling_rate_us?;
             let least_us = policy.sampling_rate_minimum_us.unwrap_or(0);
             let rate_us = config.sampling_rate.sampling_rate_us.max(least_us);
-            // A longer period than the present one would be the opposite of help.
+            // A longer period than the current one would slow the governor down.
             (rate_us < present_us || config.force).then_some(())?;
             let value = rate_us.to_string();
             Some((Actuator::Lease { target: tunable("sampling_rate")?, value }, Help::SamplingRate(rate_us)))
@@ -291,7 +291,7 @@ fn support(
     without_choice(config, reasons)
 }
 
-/// What can be done is done where a launch can be noticed.
+/// The plan is active only where launches can be detected.
 fn noticed(facts: &LaunchDevice, config: &LaunchConfig, summary: &str) -> Support {
     let triggers = triggers::chosen(config, facts);
     let (state, what) = match triggers::noticing(&triggers, facts) {
@@ -307,7 +307,7 @@ fn noticed(facts: &LaunchDevice, config: &LaunchConfig, summary: &str) -> Suppor
     Support { state, reason: format!("{summary}; launches are noticed by {what}"), advice: advice.to_owned() }
 }
 
-/// One sentence for all policies that get the same with the same effect.
+/// One sentence for each group of policies with the same actuator and prediction.
 fn summary(choices: &[ActuatorChoice]) -> String {
     let mut groups: Vec<(ActuatorKind, Prediction, Vec<&str>)> = Vec::new();
     for choice in choices {
@@ -347,7 +347,7 @@ fn without_policies(facts: &LaunchDevice) -> Support {
     Support { state: SupportState::Unsupported, reason, advice: advice.to_owned() }
 }
 
-/// No policy got an actuator: the first policy's reason stands for all that have the same.
+/// No policy got an actuator: reports the first policy's reason, a lack of gain before a governor's reason.
 fn without_choice(config: &LaunchConfig, reasons: &[(String, Refusal)]) -> Support {
     let gain = reasons.iter().find_map(|(name, refusal)| match refusal {
         Refusal::NoGain { kind, prediction } => Some((name, kind, prediction)),

@@ -49,7 +49,7 @@ fn kinds(facts: &LaunchDevice, config: &LaunchConfig) -> Vec<ActuatorKind> {
 }
 
 #[test]
-fn each_device_gets_the_safest_that_is_good_enough() {
+fn each_device_gets_the_safest_good_enough_actuator() {
     use ActuatorKind::{Boostpulse, Flexrate, Kick, SamplingRate, ScalingMinFreq, Uclamp};
     let on = |kernel, uclamp, policy: PolicyFacts| LaunchDevice { kernel, uclamp, ..device(&[policy]) };
     let cases: [(&str, LaunchDevice, &[ActuatorKind]); 14] = [
@@ -61,7 +61,7 @@ fn each_device_gets_the_safest_that_is_good_enough() {
             on(Some((3, 0)), false, PolicyFacts { flexrate_request: true, ..ondemand(100_000) }),
             &[Flexrate],
         ),
-        ("fast already", on(Some((6, 1)), false, ondemand(10_000)), &[]),
+        ("already fast", on(Some((6, 1)), false, ondemand(10_000)), &[]),
         ("interactive", on(Some((3, 10)), false, interactive()), &[Boostpulse]),
         ("schedutil", on(Some((6, 1)), false, schedutil(None)), &[ScalingMinFreq]),
         (
@@ -75,7 +75,7 @@ fn each_device_gets_the_safest_that_is_good_enough() {
             },
             &[Uclamp],
         ),
-        ("equal CPUs of ARM, where schedutil is quick", on(Some((5, 15)), true, schedutil(Some(1024))), &[]),
+        ("equal CPUs, schedutil with frequency invariance", on(Some((5, 15)), true, schedutil(Some(1024))), &[]),
         (
             "performance",
             on(Some((6, 1)), false, PolicyFacts { governor: "performance".to_owned(), ..ondemand(100_000) }),
@@ -111,7 +111,7 @@ fn each_device_gets_the_safest_that_is_good_enough() {
 }
 
 #[test]
-fn every_kind_can_be_asked_for_alone() {
+fn every_kind_of_actuator_can_be_used_alone() {
     let ask = |kind, policy: PolicyFacts, kernel| {
         let config = LaunchConfig { actuators: vec![kind], force: true, ..LaunchConfig::default() };
         let facts = LaunchDevice { kernel: Some(kernel), uclamp: true, ..device(&[policy]) };
@@ -154,9 +154,9 @@ fn every_kind_can_be_asked_for_alone() {
             lasting: Some(Duration::from_millis(100))
         })
     );
-    assert_eq!(ask(ActuatorKind::Uclamp, ondemand(100_000), (6, 1)), None, "ondemand does not ask the scheduler");
+    assert_eq!(ask(ActuatorKind::Uclamp, ondemand(100_000), (6, 1)), None, "ondemand ignores utilisation clamps");
     let short = LaunchConfig { actuators: vec![ActuatorKind::SamplingRate], ..LaunchConfig::default() };
-    assert!(kinds(&device(&[ondemand(10_000)]), &short).is_empty(), "the period is that short already");
+    assert!(kinds(&device(&[ondemand(10_000)]), &short).is_empty(), "the period is already that short");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn the_papers_arm_is_a_lease_of_50_ms() {
 }
 
 #[test]
-fn what_is_in_force_already_is_said_to_be() {
+fn a_tunable_that_needs_no_change_is_reported() {
     let only = |kind| LaunchConfig { actuators: vec![kind], ..LaunchConfig::default() };
     for (kind, policy, said) in [
         (ActuatorKind::SamplingRate, ondemand(10_000), "policy0 needs no help: its sampling_rate is 10000 us"),
@@ -188,7 +188,7 @@ fn what_is_in_force_already_is_said_to_be() {
 }
 
 #[test]
-fn force_acts_where_nothing_is_to_gain() {
+fn force_acts_without_a_predicted_gain() {
     let facts = device(&[ondemand(10_000)]);
     let off = LaunchPlan::of(&facts, &LaunchConfig::default());
     assert_eq!(off.support.state, SupportState::Available);
@@ -205,7 +205,7 @@ fn force_acts_where_nothing_is_to_gain() {
 }
 
 #[test]
-fn clusters_are_chosen_for_one_by_one_and_told_of_together() {
+fn clusters_get_separate_choices_and_one_common_report() {
     let named = |policy: PolicyFacts, name: &str, tunables: &str| PolicyFacts {
         name: name.to_owned(),
         folder: format!("/sys/devices/system/cpu/cpufreq/{name}").into(),

@@ -1,4 +1,4 @@
-//! The course of launches: how one begins, what further triggers make of it, what is done meanwhile, and how it ends.
+//! The life of a launch: its start, further triggers, the boost, and its end.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{Decision, Process, Target};
 use brisk_sys::BootTime;
 
 impl LaunchPolicy {
-    /// Begins a launch, or takes a further trigger of one that goes on.
+    /// Starts a launch, or takes a further trigger of a running one.
     pub(super) fn begin(
         &mut self,
         now: BootTime,
@@ -26,7 +26,7 @@ impl LaunchPolicy {
         let known = self.launches.iter().position(|launch| process.is_some_and(|process| launch.is(process.pid)));
         let known = known.or_else(|| self.adopt(trigger, application, process));
         if known.is_some() && trigger == Trigger::Foreground && !self.clamps() {
-            // It was announced, and helped then.
+            // It was helped when it was announced.
             return;
         }
         let application = application.unwrap_or(UNNAMED);
@@ -39,7 +39,7 @@ impl LaunchPolicy {
                 if self.launches.len() >= MAXIMUM_LAUNCHES || !self.limiter.admit(now) {
                     return;
                 }
-                // What was refused to the launch before may be allowed by now. A process's clamp is its own launch's.
+                // What was refused for earlier launches may work now. A process's clamp belongs to one launch.
                 self.leases.forget_refusals(|target| !matches!(target, Target::UtilizationClampMinimum { .. }));
                 let (deadline, learned) = self.deadline_of(now, application);
                 let identity = process.map(|process| (process.pid, process.start_time_ticks));
@@ -59,7 +59,7 @@ impl LaunchPolicy {
         self.boost(now, &reason, decisions);
     }
 
-    /// An application that was announced before its process existed is announced again with it, or comes to the foreground.
+    /// Finds a launch that was announced before `process` existed: `process` is now announced too, or comes to the foreground.
     fn adopt(&mut self, trigger: Trigger, application: Option<&str>, process: Option<&Process>) -> Option<usize> {
         let process = process?;
         let is_its_own = |launch: &Launch| match trigger {
@@ -73,7 +73,7 @@ impl LaunchPolicy {
         Some(index)
     }
 
-    /// A forked process has its parent's name until it runs its own program.
+    /// A forked process has its parent's name until it executes its own program.
     fn rename(&mut self, index: usize, application: &str, trigger: Trigger) {
         let launch = &self.launches[index];
         if application == UNNAMED || launch.application == application || launch.trigger == Trigger::Announced {
@@ -95,7 +95,7 @@ impl LaunchPolicy {
         }
     }
 
-    /// Does what the plan says about a launch that was noticed now.
+    /// Applies the plan to a launch that was detected now.
     pub(super) fn boost(&mut self, now: BootTime, reason: &str, decisions: &mut Vec<Decision>) {
         if self.plan.choices.is_empty() {
             return;
@@ -124,7 +124,7 @@ impl LaunchPolicy {
             }
             let mut duration = now.since(launch.began);
             if reason == EndReason::LoadFell {
-                // It was over when the quiet began.
+                // It was over when the load fell.
                 let quiet = self.config.end.load_period_ms * self.quiet_periods;
                 duration = duration.saturating_sub(Duration::from_millis(quiet)).max(Duration::from_millis(1));
             }
@@ -137,7 +137,7 @@ impl LaunchPolicy {
         }
     }
 
-    /// Releases what no launch needs any more.
+    /// Releases the leases that no launch needs any more.
     pub(super) fn settle(&mut self, decisions: &mut Vec<Decision>) {
         if self.launches.is_empty() {
             self.release(decisions, "the launch is over");

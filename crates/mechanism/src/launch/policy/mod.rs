@@ -1,7 +1,7 @@
-//! Is this a launch, what is done about it, and when is it over: pure decisions from events and the time.
+//! Decides whether an event is a launch, what is done for it, and when it is over: pure, from events and the time.
 //!
-//! Launches that overlap share one boost: the first begins it, each further one repeats its kick and extends its
-//! leases, and the end of the last one ends it. Everything that lasts is asked for with a deadline.
+//! Overlapping launches share one boost: the first starts it, each further one repeats its kick and extends its leases, and
+//! the end of the last one ends it. Every lasting change is requested with a deadline.
 
 mod course;
 
@@ -25,9 +25,9 @@ use crate::{
 use brisk_sys::BootTime;
 use brisk_sys::system::other_managers::Found;
 
-/// So many launches are followed at once; more are not noticed until one of them has ended.
+/// The most launches that are followed at once; further launches are ignored until one of them has ended.
 const MAXIMUM_LAUNCHES: usize = 64;
-/// The exec that follows a fork within this time is the same start: the governor has just been kicked for it.
+/// An exec within this time after a fork is the same launch: the governor has just been kicked for it.
 const SAME_START: Duration = Duration::from_millis(20);
 /// Why everything is released before a probe.
 const CHANGED: &str = "the device or the configuration changed";
@@ -50,7 +50,7 @@ pub struct LaunchPolicy {
     quiet_periods: u64,
     watched: bool,
     news: Vec<News>,
-    /// What the device offered when it was probed last.
+    /// The last probe of the device.
     facts: LaunchDevice,
     deference: Deference,
     questions: Vec<Question>,
@@ -88,7 +88,7 @@ impl LaunchPolicy {
         }
     }
 
-    /// Goes on under `config` on a device where `facts` hold, beside the managers `found`; `None` where they do not matter.
+    /// Continues with `config` and the probed `facts`, beside the managers `found`; `None` where managers are ignored.
     pub(super) fn take_device(
         &mut self,
         now: BootTime,
@@ -103,13 +103,13 @@ impl LaunchPolicy {
         self.replace(now, config, plan, self.facts.cpu_count, decisions);
     }
 
-    /// Releases what it holds before the device is probed.
+    /// Releases all leases before the device is probed.
     pub(super) fn let_go_for_probe(&mut self, decisions: &mut Vec<Decision>) {
         self.release(decisions, CHANGED);
     }
 
-    /// Takes another configuration or another plan, because a person or the device changed something. Launches that are
-    /// followed to their end go on with the new plan.
+    /// Takes a new configuration or plan, because the user or the device changed something. Launches whose end is tracked
+    /// continue with the new plan.
     pub fn replace(
         &mut self,
         now: BootTime,
@@ -120,7 +120,7 @@ impl LaunchPolicy {
     ) {
         self.release(decisions, CHANGED);
         self.leases.forget_refusals(|_| true);
-        // A launch whose end does not matter has had its kick, and may have ended long ago.
+        // A launch whose end is not tracked has had its kick, and may have ended long ago.
         let goes_on = self.end_matters();
         if (config.maximum_launches_per_minute, config.burst_launches)
             != (self.config.maximum_launches_per_minute, self.config.burst_launches)
@@ -143,11 +143,11 @@ impl LaunchPolicy {
         self.pids.clear();
     }
 
-    /// Takes which other managers are there now: launches are left to one that sets frequencies.
+    /// Takes which other managers run now: launches are left to one that sets frequencies.
     fn hear_of_managers(&mut self, now: BootTime, found: &[Found], decisions: &mut Vec<Decision>) {
         let turn = self.deference.answer(now, found);
         if turn == Some(Turn::Free) {
-            // Such a manager may have changed what the device offers.
+            // The manager may have changed what the device offers.
             self.wants_probe = true;
             return;
         }
@@ -172,13 +172,13 @@ impl LaunchPolicy {
         self.plan.support.state == SupportState::Active || (self.watched && self.config.enabled != Enabled::Off)
     }
 
-    /// A kick leaves nothing behind, so the end of its launch does not matter: sampling the load would cost more
-    /// energy than the kick itself.
+    /// A kick changes no value, so the end of its launch does not matter: sampling the load would cost more energy than the
+    /// kick itself.
     fn end_matters(&self) -> bool {
         self.watched || self.plan.choices.iter().any(|choice| !matches!(choice.actuator, Actuator::Kick { .. }))
     }
 
-    /// Processes get clamps of their own.
+    /// The plan clamps single processes.
     fn clamps(&self) -> bool {
         self.plan.choices.iter().any(|choice| matches!(choice.actuator, Actuator::Clamp { .. }))
     }
@@ -272,7 +272,7 @@ impl Policy for LaunchPolicy {
                 self.end_where(now, EndReason::Finished, |launch| launch.application == *application);
             }
             Event::Load { busy_permille } => self.on_load(now, *busy_permille),
-            // The foreground may have gone: whatever comes now is new. Launches keep their deadlines.
+            // The foreground may have changed: the next foreground processes count as new. Launches keep their deadlines.
             Event::ProcessEventsLost => {
                 self.in_foreground.clear();
                 self.deference.hear_of_process(now, None);
@@ -383,7 +383,7 @@ impl Policy for LaunchPolicy {
             .collect();
         let verb = if self.boost.is_some() { "boosting" } else { "watching" };
         let refusal = self.boost.as_ref().and_then(Boost::refusal);
-        let refusal = refusal.map(|error| format!(", in vain: {error}")).unwrap_or_default();
+        let refusal = refusal.map(|error| format!(", without effect: {error}")).unwrap_or_default();
         Some((since, format!("{verb} the launch of {}{refusal}", names.join(" and "))))
     }
 }

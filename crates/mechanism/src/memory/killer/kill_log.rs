@@ -1,4 +1,4 @@
-//! What is remembered of kills: a JSON line each, below the runtime folder, so that it ends with the boot.
+//! The log of kills: a JSON line each, in the runtime folder, which is lost at a reboot.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use super::KillRecord;
 use brisk_sys::{DeviceError, Operation, Root};
 
-/// Some five hundred kills; the older half is kept beside it.
+/// About five hundred kills; then the file is renamed to `kills.old`.
 const LIMIT_BYTES: u64 = 256 << 10;
 
 fn path(root: &Root) -> PathBuf {
@@ -33,7 +33,7 @@ pub fn append(root: &Root, record: &KillRecord) -> Result<(), DeviceError> {
         let mut options = OpenOptions::new();
         let mut file = options.append(true).create(true).mode(0o640).custom_flags(nofollow).open(&path)?;
         if file.metadata()?.len() == 0 {
-            // The folder keeps others out; the group of the service may ask, whatever the umask.
+            // The folder keeps other users out; the service's group may read the log, whatever the umask.
             file.set_permissions(fs::Permissions::from_mode(0o640))?;
         }
         file.write_all(&line)
@@ -41,10 +41,10 @@ pub fn append(root: &Root, record: &KillRecord) -> Result<(), DeviceError> {
     write().map_err(|cause| DeviceError::io(&path, Operation::Write, cause))
 }
 
-/// Every kill that is remembered, the oldest first. A line that makes no sense is left out.
+/// All recorded kills, the oldest first. Malformed lines are skipped.
 ///
 /// # Errors
-/// [`DeviceError`] when the file is there and cannot be read.
+/// [`DeviceError`] when the file exists but cannot be read.
 pub fn read(root: &Root) -> Result<Vec<KillRecord>, DeviceError> {
     let mut records = Vec::new();
     for path in [path(root).with_extension("old"), path(root)] {
@@ -59,7 +59,7 @@ pub fn read(root: &Root) -> Result<Vec<KillRecord>, DeviceError> {
     Ok(records)
 }
 
-/// Forgets all.
+/// Deletes the log.
 pub fn clear(root: &Root) {
     for path in [path(root), path(root).with_extension("old")] {
         let _ = fs::remove_file(path);

@@ -1,8 +1,7 @@
-//! When a process must go as Android's lmkd (since Android 11) decides: pure, from one sample after the other. It is here to be
-//! compared with.
+//! When Android's lmkd (since Android 11) would kill a process: pure, from successive samples. It serves as a baseline.
 //!
 //! The rules are those of `mp_event_psi` in system/memory/lmkd/lmkd.cpp of Android 13, with the defaults that its README gives
-//! for devices of little memory. Left out are what its defaults turn off (`swap_util_max`, `filecache_min_kb`,
+//! for low-RAM devices. Features that are off by default are left out (`swap_util_max`, `filecache_min_kb`,
 //! `stall_limit_critical`).
 
 use brisk_sys::BootTime;
@@ -20,15 +19,15 @@ const THRASHING_DECAY_PERCENT: u64 = 50;
 const CRITICAL_THRASHING_PERCENT: u64 = 2 * THRASHING_LIMIT_PERCENT;
 /// `ro.lmk.psi_complete_stall_ms`, of a second
 const COMPLETE_STALL_PERCENT: f64 = 70.0;
-/// Thrashing is counted from zero after so long.
+/// The window after which thrashing is counted from zero.
 const THRASHING_WINDOW_MS: u64 = 1000;
-/// What a person notices stays, unless things are bad: PERCEPTIBLE_APP_ADJ is 200.
+/// Perceptible applications are spared unless the situation is critical: PERCEPTIBLE_APP_ADJ is 200.
 const ABOVE_PERCEPTIBLE_ADJ: i16 = 201;
-/// How often lmkd samples while swap is low or a process goes, and otherwise.
+/// lmkd's sampling periods: while swap is low or after a kill, and otherwise.
 const SHORT_PERIOD_MS: u64 = 10;
 const PERIOD_MS: u64 = 100;
 
-/// What lmkd reads at one moment.
+/// One sample of what lmkd reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Reading {
     /// When.
@@ -43,14 +42,14 @@ pub struct Reading {
     pub full_percent: f64,
 }
 
-/// What lmkd remembers from one look to the next.
+/// lmkd's state between samples.
 #[derive(Debug, Clone, Default)]
 pub struct Lmkd {
     has_sampled: bool,
     scanned: u64,
     scanned_directly: u64,
     refaults: u64,
-    /// Since when thrashing is counted, from how many refaults, and against how many pages of files.
+    /// The start of the thrashing window, with the refaults and the size of file pages then.
     window_since: BootTime,
     window_refaults: u64,
     window_file_kib: u64,
@@ -61,14 +60,14 @@ pub struct Lmkd {
     reclaims_directly: bool,
 }
 
-/// A process must go.
+/// A decision to kill a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// Why.
     pub cause: String,
-    /// Of whom: those with this `oom_score_adj` and above.
+    /// Candidates have this `oom_score_adj` or a higher one.
     pub threshold: i16,
-    /// True when the pages of files were thrashing.
+    /// True when file pages were thrashing.
     pub is_thrashing: bool,
 }
 
@@ -96,7 +95,7 @@ impl Below {
 }
 
 impl Lmkd {
-    /// Whether a process must go now.
+    /// Whether a process must be killed now.
     pub fn judge(&mut self, reading: &Reading, page_kib: u64) -> Option<Order> {
         let is_after_kill = std::mem::take(&mut self.has_killed);
         if is_after_kill || !self.has_sampled {
@@ -140,7 +139,7 @@ impl Lmkd {
             return order("free memory is below the min watermark even after a kill".to_owned(), false, false);
         }
         if reading.full_percent >= COMPLETE_STALL_PERCENT {
-            return order(format!("all waited {:.0} % of a second", reading.full_percent), false, false);
+            return order(format!("all tasks waited {:.0} % of a second", reading.full_percent), false, false);
         }
         if swap_is_low && thrashing_percent > THRASHING_LIMIT_PERCENT {
             return order(
@@ -160,11 +159,11 @@ impl Lmkd {
             let cause = format!("free memory is below the {name} watermark, and files thrash ({thrashing_percent} %)");
             return order(cause, !is_critical, true);
         }
-        let cause = format!("applications reclaim for themselves, and files thrash ({thrashing_percent} %)");
+        let cause = format!("applications are in direct reclaim, and files thrash ({thrashing_percent} %)");
         if self.reclaims_directly { order(cause, !is_critical, true) } else { None }
     }
 
-    /// A process has been killed by `order`.
+    /// Records that a process was killed by `order`.
     pub fn killed(&mut self, order: &Order) {
         self.has_killed = true;
         self.checks_often = true;
@@ -173,12 +172,12 @@ impl Lmkd {
         }
     }
 
-    /// After how long memory is looked at again.
+    /// The time until the next sample.
     pub fn sampling_ms(&self) -> u64 {
         if self.checks_often { SHORT_PERIOD_MS } else { PERIOD_MS }
     }
 
-    /// True while looking goes on, whatever the time since the kernel's event.
+    /// True while sampling continues, whatever the time since the kernel's event.
     pub fn goes_on(&self) -> bool {
         self.has_killed || self.reclaims_directly
     }
@@ -189,7 +188,7 @@ impl Lmkd {
         self.window_file_kib = reading.memory.file_kib;
     }
 
-    /// How much of the pages of files was wanted again within the window, with what is left of the ones before.
+    /// The share of file pages that refaulted within the window, plus the decayed share of earlier windows, in percent.
     fn thrashing(&mut self, reading: &Reading, page_kib: u64) -> u64 {
         let refaulted = reading.reclaim.file_refaults.saturating_sub(self.window_refaults);
         let pages = self.window_file_kib / page_kib.max(1) + 1;
@@ -199,7 +198,7 @@ impl Lmkd {
             return percent.saturating_add(self.grown_before_percent);
         }
         self.grown_before_percent = percent;
-        // Thrashing that was over the limit and found no victim is not forgotten at once.
+        // A single window over the limit that led to no kill is carried over in full; anything else decays.
         if windows > 1 || percent < self.limit_percent {
             self.grown_before_percent = percent.checked_shr(windows.min(63) as u32).unwrap_or(0);
         }
@@ -222,21 +221,21 @@ mod tests {
         Reading { at: BootTime::from_milliseconds(at_ms), memory, reclaim, watermarks: MARKS, full_percent: 0.0 }
     }
 
-    /// What is said of the second of two looks.
-    fn said(second: Reading) -> Option<(String, i16)> {
+    /// The order after the second of two samples.
+    fn second_order(second: Reading) -> Option<(String, i16)> {
         let mut lmkd = Lmkd::default();
-        assert_eq!(lmkd.judge(&reading(0, 9000, 90_000, 5, 0), 4), None, "nothing is known yet");
+        assert_eq!(lmkd.judge(&reading(0, 9000, 90_000, 5, 0), 4), None, "the first sample orders nothing");
         lmkd.judge(&second, 4).map(|order| (order.cause, order.threshold))
     }
 
     // Verifies MEMORY-9.
     #[test]
-    fn each_condition_has_its_cause_and_its_floor() {
+    fn each_condition_has_its_cause_and_its_threshold() {
         let calm = |free_kib, swap_free_kib, refaults| reading(100, free_kib, swap_free_kib, 9, refaults);
         for (sample, expected) in [
-            // Neither reclaim nor refaults: nothing is even looked at.
+            // Neither reclaim nor refaults: nothing is evaluated.
             (reading(100, 0, 0, 5, 0), None),
-            // Swap is there: low memory alone kills no process.
+            // Swap is free: low memory alone kills no process.
             (calm(100, 90_000, 0), None),
             (calm(9000, 9_000, 0), None),
             (calm(4249, 9_000, 0), Some(("below the low watermark, and 9000 KiB of swap", 201))),
@@ -248,9 +247,9 @@ mod tests {
             (calm(4249, 90_000, 3200), Some(("files thrash (31 %)", 201))),
             (calm(4249, 90_000, 6001), Some(("files thrash (60 %)", 0))),
             (calm(9000, 9_000, 3200), Some(("9000 KiB of swap are left, and files thrash", 201))),
-            (Reading { full_percent: 71.0, ..calm(9000, 90_000, 0) }, Some(("all waited 71 %", 0))),
+            (Reading { full_percent: 71.0, ..calm(9000, 90_000, 0) }, Some(("all tasks waited 71 %", 0))),
         ] {
-            let found = said(sample);
+            let found = second_order(sample);
             let fits = match (&found, expected) {
                 (Some((cause, floor)), Some((text, threshold))) => cause.contains(text) && *floor == threshold,
                 (found, expected) => found.is_none() && expected.is_none(),
@@ -259,19 +258,19 @@ mod tests {
         }
         let mut direct = calm(9000, 90_000, 4000);
         direct.reclaim.scanned_directly = 1;
-        assert!(said(direct).unwrap().0.contains("reclaim for themselves"));
+        assert!(second_order(direct).unwrap().0.contains("in direct reclaim"));
     }
 
     // Verifies MEMORY-9.
     #[test]
-    fn after_a_kill_it_looks_often_and_is_stricter() {
+    fn after_a_kill_it_samples_often_and_is_stricter() {
         let mut lmkd = Lmkd::default();
         lmkd.judge(&reading(0, 9000, 90_000, 5, 0), 4);
         assert_eq!((lmkd.sampling_ms(), lmkd.goes_on()), (100, false));
         let order = lmkd.judge(&reading(100, 4000, 90_000, 6, 3200), 4).unwrap();
         lmkd.killed(&order);
         assert_eq!((lmkd.sampling_ms(), lmkd.goes_on()), (10, true));
-        // The count begins at zero, and half of the limit is enough now.
+        // The count restarts at zero, and half of the limit suffices now.
         assert_eq!(lmkd.judge(&reading(110, 4000, 90_000, 7, 3300), 4), None);
         assert!(lmkd.judge(&reading(120, 4000, 90_000, 8, 5000), 4).is_some());
         lmkd.killed(&order);
@@ -281,7 +280,7 @@ mod tests {
 
     // Verifies MEMORY-9.
     #[test]
-    fn thrashing_fades_from_window_to_window() {
+    fn thrashing_decays_from_window_to_window() {
         let mut lmkd = Lmkd::default();
         lmkd.judge(&reading(0, 9000, 90_000, 5, 0), 4);
         // 20 % in the first window: half of it is left in the next, and 25 % more are over the limit.

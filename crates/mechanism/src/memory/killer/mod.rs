@@ -1,4 +1,4 @@
-//! Whether a process must go now, and which: pure, from one sample of memory. What is done about it is the engine's.
+//! Whether a process must be killed now, and which: pure, from one sample of memory. `daemon/killer` carries it out.
 
 pub mod kill_log;
 pub mod lmkd;
@@ -10,32 +10,32 @@ use super::victim::{self, Candidate, Protection, Situation, Victim, VictimChoice
 use brisk_sys::BootTime;
 use lmkd::Reading;
 
-/// What the killer goes by at one moment.
+/// One sample of the killer's input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
-    /// How tight memory is; the stalls are those of the last second.
+    /// Memory pressure; the stalls are those of the last second.
     pub situation: Situation,
-    /// What applications can still get.
+    /// Memory that applications can still allocate.
     pub headroom_kib: i64,
-    /// Pages of files that were wanted again within the last second.
+    /// File pages that refaulted within the last second.
     pub refaulted_kib: u64,
-    /// True when reclaim was at work since the look before: that is when the kernel's own killer was asked.
+    /// True when the kernel has reclaimed since the previous sample: only then would it have called its own killer.
     pub reclaiming: bool,
-    /// The kernel's figures themselves.
+    /// The kernel's figures.
     pub reading: Reading,
 }
 
-/// A process must go.
+/// A need to kill a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     /// Why, in words.
     pub cause: String,
-    /// Of whom: those with this `oom_score_adj` and above.
+    /// Candidates have this `oom_score_adj` or a higher one.
     pub threshold: i16,
 }
 
-/// Why a process must go, and of which ones; `None` while none must. Not for [`VictimMode::Lmkd`], which remembers: see
-/// [`lmkd`].
+/// Why a process must be killed, and which ones qualify; `None` while none must. Not for [`VictimMode::Lmkd`], which keeps
+/// state: see [`lmkd`].
 pub fn need(config: &KillerConfig, sample: &Sample) -> Option<Need> {
     let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
     let situation = &sample.situation;
@@ -44,7 +44,7 @@ pub fn need(config: &KillerConfig, sample: &Sample) -> Option<Need> {
     }
     if config.mode != VictimMode::Brisk && !config.by_headroom {
         let threshold = victim::adj_threshold(config.mode, situation)?;
-        let cause = format!("adj {threshold} and above may go: {}", tightness(config.mode, situation));
+        let cause = format!("adj {threshold} and above may be killed: {}", tightness(config.mode, situation));
         return Some(Need { cause, threshold });
     }
     let of_any_adj = |cause| Need { cause, threshold: i16::MIN };
@@ -55,20 +55,20 @@ pub fn need(config: &KillerConfig, sample: &Sample) -> Option<Need> {
     let limit_kib = situation.file_kib / 100 * config.refault_percent;
     (config.refault_percent > 0 && sample.refaulted_kib > limit_kib && situation.full_percent > 0.0).then(|| {
         of_any_adj(format!(
-            "{} KiB of files were wanted again within a second, of {} KiB",
+            "{} KiB of file pages refaulted within a second, of {} KiB",
             sample.refaulted_kib, situation.file_kib
         ))
     })
 }
 
-/// The most that one CPU takes of memory in a millisecond, as estimated: it clears pages faster than that, but where memory is
-/// short each has to be reclaimed first.
+/// The most memory that one CPU allocates in a millisecond, as estimated: it clears pages faster, but when memory is short each
+/// must be reclaimed first.
 const TAKEN_KIB_BY_MS: i64 = 1024;
-/// The longest sampling period, whatever is left.
+/// The longest sampling period, whatever the headroom.
 const LONGEST_REST_MS: u64 = 500;
 
-/// The sampling period of memory while it may be short: so many CPUs cannot take what is left above the reserve sooner.
-/// Where other figures than the headroom decide, as often as the configuration says.
+/// The sampling period while memory may be short: `cpu_count` CPUs cannot use up the headroom above the reserve in less time.
+/// Where figures other than the headroom decide, it is the configured one.
 pub fn rest_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u64 {
     let goes_by_headroom = (config.mode == VictimMode::Brisk || config.by_headroom) && config.refault_percent == 0;
     if !goes_by_headroom {
@@ -83,13 +83,16 @@ pub fn rest_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u6
 fn tightness(mode: VictimMode, situation: &Situation) -> String {
     match mode {
         VictimMode::LmkdPsi => {
-            format!("some waited {:.0} % of a second, all {:.0} %", situation.some_percent, situation.full_percent)
+            format!(
+                "some tasks waited {:.0} % of a second, all {:.0} %",
+                situation.some_percent, situation.full_percent
+            )
         }
-        _ => format!("{} KiB are free, files have {} KiB", situation.free_kib, situation.file_kib),
+        _ => format!("{} KiB are free, file pages have {} KiB", situation.free_kib, situation.file_kib),
     }
 }
 
-/// Who never goes under `config`, on Android or another system.
+/// The processes that are never killed under `config`, on Android or another system.
 pub fn protection(config: &KillerConfig, is_android: bool) -> Protection {
     let mut protection = Protection::of_system(is_android);
     protection.names.extend(config.protected.iter().cloned());
@@ -98,8 +101,8 @@ pub fn protection(config: &KillerConfig, is_android: bool) -> Protection {
     protection
 }
 
-/// The victim of those above `threshold`, if there is one. `group_of` looks a process's control group up: only that of who
-/// would go is asked for.
+/// The victim among candidates of at least `threshold`, if any. `group_of` reads a process's control group; it is called only
+/// for would-be victims.
 pub fn choose(
     config: &KillerConfig,
     sample: &Sample,
@@ -118,8 +121,8 @@ pub fn choose(
     victim::order_by(choice, candidates, &sample.situation, protection).into_iter().find(|victim| !is_spared(victim))
 }
 
-/// A system that keeps `oom_score_adj` raises it, within a class, with the time since an application was in the foreground. The one that
-/// was k-th last is returned to with a probability that falls with k, where nothing better is known.
+/// Within a class, a system that maintains `oom_score_adj` raises it with the time since an application was in the foreground.
+/// Where nothing better is known, the probability of return falls with the rank in that order.
 fn expect_returns(candidates: &mut [Candidate]) {
     candidates.sort_by_key(|candidate| (victim::class(candidate.oom_score_adj), candidate.oom_score_adj));
     let mut rank = 0u32;
@@ -132,7 +135,7 @@ fn expect_returns(candidates: &mut [Candidate]) {
     }
 }
 
-/// What is remembered of a kill, for `brisk memory kills`.
+/// The record of a kill, for `brisk memory kills`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KillRecord {
     /// When it was killed.
@@ -144,15 +147,15 @@ pub struct KillRecord {
     pub oom_score_adj: i16,
     /// How it was chosen.
     pub mode: VictimMode,
-    /// Why a process had to go.
+    /// Why a process had to be killed.
     pub cause: String,
     /// Why it was this one.
     pub reason: String,
-    /// What was left for applications before.
+    /// The headroom before the kill.
     pub headroom_kib: i64,
-    /// What its death was to return.
+    /// The memory that its death was predicted to return.
     pub predicted_kib: u64,
-    /// What it returned; `None` when it has not gone.
+    /// The memory that it returned; `None` when it has not exited.
     pub returned_kib: Option<i64>,
     /// Resident, shared pages included.
     pub rss_kib: u64,
@@ -160,23 +163,23 @@ pub struct KillRecord {
     pub rss_anonymous_kib: u64,
     /// On swap, before compression.
     pub swap_kib: u64,
-    /// What a byte on swap was taken to cost in memory.
+    /// The memory that a byte on swap was assumed to cost.
     pub swap_ratio: f64,
     /// Its proportional resident set, where it was audited.
     pub pss_kib: Option<u64>,
     /// Its proportional share of swap, where it was audited.
     pub swap_pss_kib: Option<u64>,
-    /// What reading its cheap figures took, where it was audited.
+    /// The time to read its cheap figures, where it was audited.
     #[serde(default)]
     pub estimated_in_ns: Option<u64>,
-    /// What reading the exact ones took.
+    /// The time to read the exact ones.
     #[serde(default)]
     pub audited_in_ns: Option<u64>,
-    /// From the kernel's event, or the look that followed one, to SIGKILL.
+    /// From the kernel's event, or the sample that followed one, to SIGKILL.
     pub decided_after_us: u64,
     /// True when the kernel's event led to it, false for a sample that followed.
     pub by_event: bool,
-    /// From SIGKILL until its memory was back; `None` when it has not gone.
+    /// From SIGKILL until its memory was returned; `None` when it has not exited.
     pub back_after_us: Option<u64>,
 }
 
@@ -198,7 +201,7 @@ mod tests {
             (config(VictimMode::Brisk, 0), sample(4096, 0, 99.0), None),
             (config(VictimMode::Brisk, 0), sample(4095, 90_000, 0.0), Some("headroom is 4095 KiB")),
             (config(VictimMode::Brisk, 0), sample(-9, 90_000, 0.0), Some("headroom is -9 KiB")),
-            (config(VictimMode::Brisk, 50), sample(9999, 90_000, 1.0), Some("15000 KiB of files")),
+            (config(VictimMode::Brisk, 50), sample(9999, 90_000, 1.0), Some("15000 KiB of file pages")),
             (config(VictimMode::Brisk, 50), sample(9999, 90_000, 0.0), None),
             (config(VictimMode::Brisk, 75), sample(9999, 90_000, 1.0), None),
             (config(VictimMode::LmkRss, 0), sample(-9, 90_000, 99.0), None),
@@ -212,14 +215,18 @@ mod tests {
             assert!(fits, "{config:?} {sample:?}: {found:?}");
         }
         let idle = Sample { reclaiming: false, ..sample(9999, 60_000, 0.0) };
-        assert_eq!(need(&config(VictimMode::LmkRss, 0), &idle), None, "no reclaim calls the kernel's killer");
+        assert_eq!(
+            need(&config(VictimMode::LmkRss, 0), &idle),
+            None,
+            "without reclaim the kernel's killer is not called"
+        );
         let by_headroom = KillerConfig { by_headroom: true, ..config(VictimMode::LmkRss, 0) };
         assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &sample(9, 90_000, 0.0)).is_some());
     }
 
     // Verifies MEMORY-4.
     #[test]
-    fn the_more_is_left_the_longer_it_rests() {
+    fn the_sampling_period_grows_with_the_headroom() {
         let brisk = KillerConfig::default();
         let seldom = KillerConfig { sampling_ms: 700, ..KillerConfig::default() };
         let by_refaults = KillerConfig { refault_percent: 10, ..KillerConfig::default() };
@@ -262,9 +269,9 @@ mod tests {
             choose(&config, &sample(0, 0, 0.0), i16::MIN, &mut candidates.to_vec(), protection).map(|victim| victim.pid)
         };
         assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 100), one(4, 905, 100)]), Some(4));
-        assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 400), one(4, 905, 100)]), Some(3), "four for one");
+        assert_eq!(chosen(&[one(2, 0, 900), one(3, 900, 400), one(4, 905, 100)]), Some(3), "four times the memory");
         assert_eq!(chosen(&[one(3, 700, 90_000), one(4, 999, 1)]), Some(4), "the class comes first");
-        assert_eq!(chosen(&[one(2, 0, 900)]), None, "the foreground stays");
-        assert_eq!(chosen(&[one(9, 900, 900), one(3, 900, 1)]), Some(3), "whose group is protected stays");
+        assert_eq!(chosen(&[one(2, 0, 900)]), None, "the foreground is spared");
+        assert_eq!(chosen(&[one(9, 900, 900), one(3, 900, 1)]), Some(3), "a protected group is spared");
     }
 }

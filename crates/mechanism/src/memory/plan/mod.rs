@@ -1,4 +1,4 @@
-//! What should be set on this device and why: pure, from its facts. Nothing is written by it.
+//! The settings that this device should have and why: pure, from its facts. It writes nothing.
 
 use serde::Serialize;
 
@@ -9,30 +9,30 @@ use brisk_sys::memory::swaps::Swap;
 use brisk_sys::memory::vm_tunables::{LRU_GEN, MIN_FREE, PAGE_CLUSTER, SWAPPINESS, WATERMARK_SCALE_FACTOR};
 use brisk_sys::memory::zram::Zram;
 
-/// What a byte on zram is taken to cost in memory before this device's own has been seen: compression to a half.
+/// The assumed memory cost of a byte on zram until this device's ratio is measured: compression to a half.
 pub const ASSUMED_RATIO: f64 = 0.5;
-/// A full device takes at most this share of memory. With a quarter, half of what applications hold fits there, and when
-/// it is full every further page must be killed for (`experiments/memory-brisk.toml`).
+/// A full device takes at most this share of memory. With a quarter, half of what applications hold fits on it, and once it is
+/// full every further page requires a kill (`experiments/memory-brisk.toml`).
 const FULL_SHARE: f64 = 0.375;
-/// No device is larger.
+/// The largest size of a device.
 const SIZE_LIMIT_KIB: u64 = 4 << 20;
 /// The paper's share of memory.
 const PAPER_SHARE: f64 = 0.15;
-/// The quickest to decompress first: every page that comes back is waited for.
+/// The fastest decompression first: a task waits for every page that is swapped in.
 const ALGORITHMS: [&str; 5] = ["lz4", "lzo-rle", "lzo", "842", "zstd"];
-/// The paper's algorithm, and what took its place in Linux 5.1.
+/// The paper's algorithm, and its replacement since Linux 5.1.
 const PAPER_ALGORITHMS: [&str; 2] = ["lzo", "lzo-rle"];
-/// Before every other swap unless one has a higher one.
+/// The swap priority, unless another swap area has a higher one.
 const PRIORITY: i32 = 100;
-/// The kernel's greatest.
+/// The kernel's highest swap priority.
 const PRIORITY_LIMIT: i32 = 32_767;
-/// A page from zram is taken to come back three times sooner than one from flash: 200 x 3/4 (sysctl/vm.rst).
+/// A page is assumed to be read back three times faster from zram than from flash: 200 x 3/4 (sysctl/vm.rst).
 const SWAPPINESS_OF_ZRAM: u32 = 150;
-/// What swappiness could be at most before Linux 5.8.
+/// The highest swappiness before Linux 5.8.
 const OLD_SWAPPINESS_LIMIT: u32 = 100;
 /// What an application may allocate while kswapd is still waking up.
 const BURST_KIB: u64 = 8 << 10;
-/// Two per cent: more would take from applications what it gives to kswapd.
+/// Two per cent: with more, applications would lose what kswapd gains.
 const WATERMARK_LIMIT: u32 = 200;
 
 /// What is to be done about a setting.
@@ -43,24 +43,24 @@ pub enum SettingOutcome {
     Change,
     /// It is right as it is.
     Keep,
-    /// It is another's.
+    /// Another program owns it.
     LeaveAlone,
-    /// This device has no such thing.
+    /// This device does not support it.
     Unsupported,
 }
 
 /// One thing that could be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// What it is, in the field's words.
+    /// Its name, in the field's terms.
     pub name: &'static str,
     /// The file behind it, where it is known before anything is written.
     pub file: Option<String>,
-    /// What is in force, where that is known.
+    /// The current value, where that is known.
     pub now: Option<String>,
-    /// What would be, if it is to be changed.
+    /// The planned value, if it is to be changed.
     pub planned: Option<String>,
-    /// Change, keep, leave alone, or not to be had.
+    /// Change, keep, leave alone, or not supported.
     pub outcome: SettingOutcome,
     /// Why.
     pub reason: String,
@@ -69,17 +69,17 @@ pub struct Setting {
 /// The whole plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryPlan {
-    /// Whose.
+    /// Whose plan it is.
     pub arm: ZramPlan,
     /// Each setting, in the order in which they would be written.
     pub settings: Vec<Setting>,
-    /// True when the zram device that is to be set up is there already.
+    /// True when the zram device that is to be set up exists.
     #[serde(skip)]
     pub has_device: bool,
 }
 
 impl MemoryPlan {
-    /// What `arm` would set on a device of these facts.
+    /// What `arm` would set on a device with these facts.
     pub fn of(facts: &MemoryDevice, arm: ZramPlan) -> Self {
         Self::wished(facts, &ZramConfig { plan: arm, ..ZramConfig::default() })
     }
@@ -144,7 +144,7 @@ impl Planner<'_> {
                 let kib = whole_pages(planner.wishes.size_kib);
                 return Ok((format!("{kib} KiB"), "as configured (memory.zram.size_kib)".to_owned()));
             }
-            let total_kib = planner.facts.memory.as_ref().ok_or("how much memory there is cannot be read")?.total_kib;
+            let total_kib = planner.facts.memory.as_ref().ok_or("the size of memory cannot be read")?.total_kib;
             let (kib, reason) = planned_size(planner.arm, total_kib);
             Ok((format!("{kib} KiB"), reason))
         })
@@ -157,19 +157,19 @@ impl Planner<'_> {
             let (wanted, why) = match planner.arm {
                 _ if !wish[0].is_empty() => (&wish[..], "as configured (memory.zram.algorithm)"),
                 ZramPlan::Brisk => {
-                    (&ALGORITHMS[..], "the quickest to decompress: a page that comes back is waited for")
+                    (&ALGORITHMS[..], "the fastest to decompress: a task waits for each page that is swapped in")
                 }
-                ZramPlan::Paper => (&PAPER_ALGORITHMS[..], "the paper's, or what has taken its place"),
+                ZramPlan::Paper => (&PAPER_ALGORITHMS[..], "the paper's, or its replacement"),
             };
             let Some(zram) = planner.zram() else {
-                return Ok((wanted[0].to_owned(), format!("{why}; what is offered is known when the device is there")));
+                return Ok((wanted[0].to_owned(), format!("{why}; the choice is known once the device exists")));
             };
             let offered = &zram.algorithms_offered;
             if offered.is_empty() {
-                return Err("this kernel has lzo alone (others since Linux 3.15)");
+                return Err("this kernel has only lzo (others since Linux 3.15)");
             }
             let name = wanted.iter().find(|&&name| offered.iter().any(|offer| offer == name));
-            let name = name.ok_or("none of the algorithms that are wanted is offered")?;
+            let name = name.ok_or("the kernel offers none of the wanted algorithms")?;
             Ok(((*name).to_owned(), format!("of {}: {why}", offered.join(", "))))
         })
     }
@@ -179,25 +179,25 @@ impl Planner<'_> {
         self.of_device("zram streams", "max_comp_streams", now, |planner| {
             let chosen = planner.facts.kernel.is_some_and(|version| ((3, 15)..(4, 7)).contains(&version));
             match (planner.arm, chosen) {
-                (ZramPlan::Paper, _) => Err("the paper leaves it"),
+                (ZramPlan::Paper, _) => Err("the paper does not set it"),
                 (ZramPlan::Brisk, false) => {
-                    Err("this kernel needs no choice (Linux 4.7 has one a CPU, 3.14 one in all)")
+                    Err("nothing to set on this kernel (Linux 4.7 has one per CPU, 3.14 one in total)")
                 }
                 (ZramPlan::Brisk, true) => {
-                    let reason = "one a CPU: else CPUs wait for each other when they swap".to_owned();
+                    let reason = "one per CPU: otherwise CPUs wait for each other when they swap".to_owned();
                     Ok((planner.facts.cpu_count.to_string(), reason))
                 }
             }
         })
     }
 
-    /// No flash is written to unless the configuration says which.
+    /// Flash is written to only when the configuration names the device.
     fn backing(&self) -> Option<Setting> {
         let wish = Some(&self.wishes.backing_device).filter(|wish| !wish.is_empty())?;
         let zram = self.zram();
         let now = zram.map(|zram| zram.backing.as_ref().map_or("none", |backing| &backing.path).to_owned());
         Some(self.of_device("zram backing device", "backing_dev", now, |_| match zram {
-            Some(zram) if !zram.writeback => Err("this kernel writes nothing back (CONFIG_ZRAM_WRITEBACK)"),
+            Some(zram) if !zram.writeback => Err("this kernel has no zram write-back (CONFIG_ZRAM_WRITEBACK)"),
             _ => Ok((wish.clone(), "as configured (memory.zram.backing_device)".to_owned())),
         }))
     }
@@ -209,9 +209,9 @@ impl Planner<'_> {
             let highest = planner.swaps().iter().map(|swap| swap.priority).max();
             let priority = highest.map_or(PRIORITY, |highest| PRIORITY.max(highest.saturating_add(1)));
             let reason = match planner.swaps() {
-                [] => "there is no other swap: any will do".to_owned(),
+                [] => "there is no other swap: any priority works".to_owned(),
                 [first, ..] => {
-                    format!("above {} ({}): memory is filled before a disk", first.path.display(), first.priority)
+                    format!("above {} ({}): zram is filled before a disk", first.path.display(), first.priority)
                 }
             };
             Ok((priority.min(PRIORITY_LIMIT).to_string(), reason))
@@ -224,7 +224,7 @@ impl Planner<'_> {
         let limit = if self.facts.kernel >= Some((5, 8)) { 200 } else { OLD_SWAPPINESS_LIMIT };
         let planned = SWAPPINESS_OF_ZRAM.min(limit);
         let reason = match planned {
-            SWAPPINESS_OF_ZRAM => "a page from zram is taken to come back three times sooner than one from flash",
+            SWAPPINESS_OF_ZRAM => "a page is assumed to be read back three times faster from zram than from flash",
             _ => "as high as this kernel lets it be (200 since Linux 5.8): zram is quicker than flash",
         };
         self.of_zram_swap("swappiness", SWAPPINESS, self.facts.tunables.swappiness, planned, reason, |now| {
@@ -242,19 +242,19 @@ impl Planner<'_> {
         let total_kib = self.facts.memory.as_ref().map_or(0, |memory| memory.total_kib);
         let distance_kib = |factor: u32| total_kib.saturating_mul(u64::from(factor)) / 10_000;
         let planned = (BURST_KIB * 10_000 / total_kib.max(1)).min(u64::from(WATERMARK_LIMIT)) as u32;
-        // The kernel takes a quarter of its reserve where that is more.
+        // The kernel uses a quarter of its reserve where that is more.
         let least_kib = self.facts.tunables.min_free_kib.unwrap_or(0) / 4;
         let choice = match (now, self.arm) {
-            (_, ZramPlan::Paper) => Err("the paper leaves it"),
+            (_, ZramPlan::Paper) => Err("the paper does not set it"),
             (None, _) => Err("Linux has it since 4.6"),
-            _ if total_kib == 0 => Err("how much memory there is cannot be read"),
+            _ if total_kib == 0 => Err("the size of memory cannot be read"),
             (Some(now), _) if now >= planned || least_kib >= distance_kib(planned) => {
                 Err("kswapd wakes early enough for a launch's burst")
             }
             _ => {
                 let kib = distance_kib(planned);
                 let reason = format!(
-                    "kswapd then wakes {kib} KiB before an application must reclaim for itself: a launch allocates in \
+                    "kswapd then wakes {kib} KiB before an application enters direct reclaim: a launch allocates in \
                      bursts"
                 );
                 Ok((planned.to_string(), reason))
@@ -280,7 +280,7 @@ impl Planner<'_> {
             (Some(mask), _) if mask & 1 == 1 => Err("it is on"),
             _ => Ok((
                 "y".to_owned(),
-                "it is made to find cold pages with less CPU time, and to be wrong less often".to_owned(),
+                "it is designed to find cold pages with less CPU time and fewer mistakes".to_owned(),
             )),
         };
         tunable("multi-generational LRU", LRU_GEN, now.map(|mask| format!("{mask:#06x}")), choice)
@@ -290,13 +290,13 @@ impl Planner<'_> {
         self.facts.swaps.as_deref().unwrap_or_default()
     }
 
-    /// The device in question, where it is there already.
+    /// The device in question, where it exists.
     fn zram(&self) -> Option<&Zram> {
         let name = self.place.device()?;
         self.facts.zram.as_ref().ok()?.iter().find(|zram| zram.name == name)
     }
 
-    /// A setting of the zram device: another's is left alone; an error is a reason to keep what is there.
+    /// A setting of the zram device. Another program's is left alone; an error is a reason to keep the current value.
     fn of_device(
         &self,
         name: &'static str,
@@ -324,7 +324,7 @@ impl Planner<'_> {
             },
             _ => {
                 let mut setting = tunable(name, "", now, choose(self));
-                // A device that is not set up has no size or priority yet; what cannot be chosen is kept, not missing.
+                // A device that is not set up has no size or priority yet: a setting without a choice is kept, not unsupported.
                 if setting.outcome == SettingOutcome::Unsupported {
                     setting.outcome = SettingOutcome::Keep;
                 }
@@ -333,7 +333,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A tunable of all swap, to be changed only where all swap is on zram.
+    /// A tunable that applies to all swap, changed only where all swap is on zram.
     fn of_zram_swap(
         &self,
         name: &'static str,
@@ -346,9 +346,11 @@ impl Planner<'_> {
         let on_disk = self.swaps().iter().find(|swap| swap.zram_name().is_none());
         let choice = match (now, on_disk) {
             (None, _) => Err("it cannot be read".to_owned()),
-            _ if self.arm == ZramPlan::Paper => Err("the paper leaves it".to_owned()),
+            _ if self.arm == ZramPlan::Paper => Err("the paper does not set it".to_owned()),
             _ if !self.place.has_zram() => Err("without zram there is no reason to change it".to_owned()),
-            (_, Some(swap)) => Err(format!("{} is slower than zram, and it counts for both", swap.path.display())),
+            (_, Some(swap)) => {
+                Err(format!("{} is slower than zram, and the tunable applies to both", swap.path.display()))
+            }
             (Some(now), None) if suffices(now) => Err(reason.to_owned()),
             _ => Ok((planned.to_string(), reason.to_owned())),
         };
@@ -356,7 +358,7 @@ impl Planner<'_> {
     }
 }
 
-/// A setting that is changed where `choice` is a value with its reason, and kept where it is a reason alone.
+/// A setting that is changed where `choice` is a value with its reason, and kept where it is only a reason.
 fn tunable(
     name: &'static str,
     file: &str,

@@ -84,14 +84,14 @@ fn another_owners_device_is_left_alone() {
         owners: vec![owner("Android's init", "zram0")],
         ..phone()
     };
-    for (facts, whose) in [
-        (configured, "zram-generator is told to set up zram0 (/etc/its.conf): it is left alone"),
+    for (facts, reason) in [
+        (configured, "zram-generator is configured to set up zram0 (/etc/its.conf): it is left alone"),
         (in_use, "zram0 is swap already, set up by another program: it is left alone"),
         (android, "zram0 is swap already and belongs to Android's init (/etc/its.conf): it is left alone"),
     ] {
         for arm in [ZramPlan::Brisk, ZramPlan::Paper] {
             let plan = MemoryPlan::of(&facts, arm);
-            assert_eq!(plan.setting("zram device").unwrap().reason, whose);
+            assert_eq!(plan.setting("zram device").unwrap().reason, reason);
             let touched: Vec<_> = plan.changes().filter(|setting| setting.name.contains("zram")).collect();
             assert!(touched.is_empty(), "{touched:?}");
         }
@@ -99,11 +99,11 @@ fn another_owners_device_is_left_alone() {
 }
 
 #[test]
-fn the_device_comes_from_where_it_can_be_had() {
+fn the_zram_device_is_unused_new_or_of_the_module() {
     let used = Zram { name: "zram0".into(), disk_size_bytes: 4096, ..Zram::default() };
     for (facts, outcome, reason) in [
         (phone(), SettingOutcome::Change, "not in use"),
-        (MemoryDevice { zram: Ok(vec![used]), ..phone() }, SettingOutcome::Change, "hot_add makes another"),
+        (MemoryDevice { zram: Ok(vec![used]), ..phone() }, SettingOutcome::Change, "hot_add creates another"),
         (MemoryDevice { zram: Ok(vec![]), module: Module::Loadable, ..phone() }, SettingOutcome::Change, "not loaded"),
         (
             MemoryDevice { zram: Ok(vec![]), module: Module::Missing, ..phone() },
@@ -177,7 +177,7 @@ fn pages_are_written_back_only_where_configured() {
     let position = |wanted: &Target| changes.iter().position(|change| change.target == *wanted).unwrap();
     let backing = position(&Target::ZramBacking("zram0".into()));
     assert_eq!(changes[backing].value, "/dev/mmcblk0p9");
-    assert!(backing < position(&Target::ZramSize("zram0".into())), "a device with a size takes none");
+    assert!(backing < position(&Target::ZramSize("zram0".into())), "a device with a size accepts no backing device");
     let unable = MemoryPlan::wished(&phone(), &wishes);
     assert_eq!(unable.setting("zram backing device").unwrap().outcome, SettingOutcome::Keep, "{unable:?}");
     let owned = MemoryPlan::wished(&MemoryDevice { swaps: Ok(vec![swap("/dev/zram0", 100)]), ..facts }, &wishes);
@@ -209,7 +209,7 @@ prop_compose! {
 proptest! {
     // Verifies MEMORY-1.
     #[test]
-    fn any_device_gets_a_sound_plan(facts in any_facts(), paper in any::<bool>()) {
+    fn any_device_gets_a_valid_plan(facts in any_facts(), paper in any::<bool>()) {
         let plan = MemoryPlan::of(&facts, if paper { ZramPlan::Paper } else { ZramPlan::Brisk });
         let total_kib = facts.memory.as_ref().unwrap().total_kib;
         let foreign = !facts.owners.is_empty() || facts.swaps.as_ref().unwrap().iter().any(|swap| swap.zram_name().is_some());

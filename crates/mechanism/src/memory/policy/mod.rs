@@ -1,5 +1,5 @@
-//! What the daemon does about memory: it holds what the plan says, lets the kernel hold writeback to its budget, wants the
-//! killer beside it, and holds groups in the background back.
+//! The daemon's memory policy: it holds the plan's settings, has the kernel limit write-back to its budget, runs the killer,
+//! and limits background groups.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use brisk_sys::BootTime;
 use brisk_sys::cgroup::memory::GroupSample;
 use brisk_sys::system::other_managers::Found;
 
-/// The subcommand of the killer, which is a process of its own.
+/// The subcommand of the killer, a separate process.
 pub const KILLER: &str = "killer";
-/// Begins a line that tells the killer which process came to the foreground.
+/// Starts a line that tells the killer the new foreground process.
 pub const FRONT: &str = "front ";
 /// The name of the killer's thread that swaps out ahead of need.
 pub const PAGEOUT: &str = "pageout";
-/// Why what was configured before is released.
+/// Why settings of the previous configuration are released.
 const CHANGED: &str = "the configuration has changed";
-/// Clients that ask often are told of other managers as they were so long ago: it takes a read of all of /proc.
+/// Other managers are read again after this time when a client asks: it requires reading all of /proc.
 const COMPANY_LASTS: Duration = Duration::from_secs(5);
-/// The kernel wakes the daemon, once a window, when tasks have waited so long for memory in it.
+/// The kernel wakes the daemon, at most once per window, when tasks have stalled on memory this long in it.
 const STALL: Stall = Stall { stall_us: 25_000, window_us: 500_000 };
 
 /// The memory mechanism's state and its decisions.
@@ -38,15 +38,15 @@ pub struct MemoryPolicy {
     /// What the device offered when the configuration was last read.
     offered: Support,
     support: Support,
-    /// What is done of the plan: all of it or nothing.
+    /// The plan as applied: all of it or nothing.
     plan: Sequence,
-    /// The switch of the kernel's own limit of writeback, while that is leased.
+    /// The switch of the kernel's write-back limit, while it is leased.
     limit: Option<Target>,
-    /// The killer is to be started once what it depends on is held.
+    /// The killer is to be started once the settings that it depends on are held.
     is_killer_due: bool,
     killer: Option<Child>,
     killer_pid: Option<u32>,
-    /// Counts killers: another configuration wants another one.
+    /// Counts killers: a new configuration needs a new process.
     edition: u64,
     restraint: Restraint,
     company: Company,
@@ -56,7 +56,7 @@ pub struct MemoryPolicy {
     lines: Vec<String>,
 }
 
-/// What switches the parts off, or would, as it was read last.
+/// What switches the parts off, or would, as last read.
 #[derive(Debug, Default)]
 struct Company {
     read_at: Option<BootTime>,
@@ -65,7 +65,6 @@ struct Company {
     zram_obstacle: Option<String>,
 }
 
-/// Who is held back.
 #[derive(Debug, Default)]
 struct Restraint {
     is_watched: bool,
@@ -75,7 +74,7 @@ struct Restraint {
 }
 
 impl MemoryPolicy {
-    /// Releases what it holds, as far as `config` wants it otherwise.
+    /// Releases what it holds where `config` differs from the present configuration.
     pub(super) fn let_go_of_other(&mut self, config: &MemoryConfig, decisions: &mut Vec<Decision>) {
         if config.zram != self.config.zram {
             self.plan.release(CHANGED, decisions);
@@ -87,7 +86,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// Goes on under `config` on a device where `facts` hold, which `offered` sums up.
+    /// Applies `config` to a device that `facts` describe and `offered` sums up.
     pub(super) fn take_device(
         &mut self,
         now: BootTime,
@@ -96,7 +95,7 @@ impl MemoryPolicy {
         decisions: &mut Vec<Decision>,
     ) {
         self.offered = offered;
-        // The killer writes back from the zram device that was there when it was started.
+        // The killer writes back from the zram device that existed when it was started.
         self.is_killer_due |= config != self.config && config.killer.enabled.is_on();
         self.config = config;
         let zram_obstacle = parts::obstacle(facts, &self.config.zram);
@@ -112,15 +111,15 @@ impl MemoryPolicy {
         self.describe(now);
     }
 
-    /// True when what is told needs to know which other managers there are. They matter to nothing else: what is `"auto"` stays
-    /// off without them as well.
+    /// True when the reported state needs a fresh list of other managers. They affect only the report: a part that is `"auto"`
+    /// stays off without them as well.
     pub(super) fn wants_company(&self, now: BootTime) -> bool {
         let is_fresh = |read_at: BootTime| now.since(read_at) < COMPANY_LASTS;
         let is_auto = [self.config.zram.enabled, self.config.killer.enabled].contains(&Enabled::Auto);
         is_auto && !self.company.read_at.is_some_and(is_fresh)
     }
 
-    /// Takes which other managers there are.
+    /// Takes the other managers that were found.
     pub(super) fn take_company(&mut self, now: BootTime, found: &[Found]) {
         self.company.read_at = Some(now);
         self.company.zram_doers = Job::Zram.doers(found);
@@ -128,12 +127,12 @@ impl MemoryPolicy {
         self.describe_parts();
     }
 
-    /// For how long a group that takes memory meanwhile would be held back; `None` where none ever is.
+    /// For how long a background group that grows is limited; `None` where none ever is.
     pub(super) fn restrains_for(&self) -> Option<Duration> {
         (self.config.restraint_s > 0).then(|| Duration::from_secs(self.config.restraint_s))
     }
 
-    /// Asks for the next change of the plan; when there is none left, for what the killer needs.
+    /// Requests the next change of the plan, and after the last one what the killer needs.
     fn go_on(&mut self, decisions: &mut Vec<Decision>) {
         if self.plan.go_on(decisions) && std::mem::take(&mut self.is_killer_due) {
             match self.config.killer.writeback.daily_kib {
@@ -153,12 +152,12 @@ impl MemoryPolicy {
         self.killer = Some(Child { edition: self.edition, subcommand: KILLER, arguments });
     }
 
-    /// Lets the kernel itself hold writeback to its budget, unless another program has set a limit: its `switch` is off.
+    /// Has the kernel enforce the write-back budget, unless another program has set a limit: `switch` is `None` then.
     fn hold_limit(&mut self, switch: Option<&Target>, decisions: &mut Vec<Decision>) {
         match switch {
             Some(target) => {
                 let action = Action::Lease { target: target.clone(), value: "1".to_owned(), until: BootTime::FOR_EVER };
-                let reason = "the kernel itself writes back no more than the budget".to_owned();
+                let reason = "the kernel enforces the write-back budget".to_owned();
                 self.limit = Some(target.clone());
                 decisions.push(Decision { action, reason });
             }
@@ -171,7 +170,7 @@ impl MemoryPolicy {
         let was_refused = self.plan.refusal().is_some();
         if self.plan.take(outcome, decisions) {
             if !was_refused && self.plan.refusal().is_some() {
-                tracing::warn!("{NAME}: the rest of the plan is not carried out, and what was done is restored");
+                tracing::warn!("{NAME}: the rest of the plan is not applied, and earlier changes are reverted");
             }
             return;
         }
@@ -190,7 +189,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// Tasks wait for memory: holds groups back that have taken some since they were seen last.
+    /// Tasks stall on memory: limits background groups that have grown since the previous sample.
     fn hold_groups_back(&mut self, now: BootTime, groups: &[GroupSample], decisions: &mut Vec<Decision>) {
         let before = std::mem::replace(&mut self.restraint.seen, groups.to_vec());
         let since = now.since(std::mem::replace(&mut self.restraint.at, now));
@@ -207,7 +206,7 @@ impl MemoryPolicy {
         self.killer.is_some() && self.config.killer.prefetch
     }
 
-    /// Says which parts are on.
+    /// Updates which parts are on.
     fn describe_parts(&mut self) {
         let Company { zram_doers, killing_doers, zram_obstacle, .. } = &self.company;
         let state = ZramState {
@@ -227,7 +226,7 @@ impl MemoryPolicy {
         ];
     }
 
-    /// Says what it does now.
+    /// Updates the reported state.
     fn describe(&mut self, now: BootTime) {
         self.describe_parts();
         let mut work = Vec::new();
@@ -236,12 +235,15 @@ impl MemoryPolicy {
                 self.plan.held().iter().map(|change| format!("{} is {}", change.target, change.value)).collect();
             work.push(held.join(", "));
         }
-        work.extend(self.plan.stuck().iter().map(|Change { target, value, .. }| {
-            format!("{target} is still {value}, for it could not be restored; it is tried again")
-        }));
+        work.extend(
+            self.plan
+                .stuck()
+                .iter()
+                .map(|Change { target, value, .. }| format!("{target} is still {value}: restore failed; will retry")),
+        );
         work.extend(self.killer_pid.map(|pid| format!("the killer is process {pid}")));
         if self.restraint.is_watched {
-            work.push("groups in the background that take memory others wait for are held back".to_owned());
+            work.push("background groups that grow while foreground groups wait for memory are held back".to_owned());
         }
         self.since = self.since.filter(|_| !work.is_empty()).or((!work.is_empty()).then_some(now));
         self.support = match work.is_empty() {
@@ -304,7 +306,7 @@ impl Policy for MemoryPolicy {
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {
-        self.since.map(|since| (since, "memory is looked after".to_owned()))
+        self.since.map(|since| (since, "memory is managed".to_owned()))
     }
 
     fn take_questions(&mut self, questions: &mut Vec<Question>) {

@@ -34,11 +34,11 @@ fn with_killer(daily_kib: u64) -> MemoryConfig {
     config
 }
 
-/// The policy on a simulated device, which refuses the values and releases that it is told to.
+/// The policy on a simulated device that refuses the given values and releases.
 struct Device {
     policy: MemoryPolicy,
     kernel: Kernel,
-    said: Vec<String>,
+    actions: Vec<String>,
 }
 
 impl Device {
@@ -51,14 +51,14 @@ impl Device {
             };
             refuses.contains(&name.as_str()).then(|| Effect::Refused("EBUSY".to_owned()))
         };
-        Self { policy: MemoryPolicy::default(), kernel: Kernel::refusing(refuses), said: Vec::new() }
+        Self { policy: MemoryPolicy::default(), kernel: Kernel::refusing(refuses), actions: Vec::new() }
     }
 
     fn carry_out(&mut self, mut decisions: Vec<Decision>) {
         while !decisions.is_empty() {
             let carry_out = |decision| self.kernel.carry_out(at(1), decision, &mut |_| Ok(()));
             let outcomes: Vec<_> = decisions.iter().map(carry_out).collect();
-            self.said.extend(decisions.iter().map(|decision| match &decision.action {
+            self.actions.extend(decisions.iter().map(|decision| match &decision.action {
                 Action::Lease { value, .. } => value.clone(),
                 Action::Release { target } => format!("release {target}"),
                 other => panic!("{other:?}"),
@@ -75,7 +75,7 @@ impl Device {
         self.carry_out(decisions);
     }
 
-    /// Another configuration, on a device that offers nothing.
+    /// Applies another configuration on a device that offers nothing.
     fn configure(&mut self, config: MemoryConfig) {
         let folder = tempfile::tempdir().unwrap();
         let (root, settings) = (Root::at(folder.path()), Section(config));
@@ -89,7 +89,7 @@ impl Device {
         }
     }
 
-    fn hear(&mut self, now: BootTime, event: &Event) {
+    fn send(&mut self, now: BootTime, event: &Event) {
         let mut decisions = Vec::new();
         self.policy.on_event(now, event, &mut decisions);
         self.carry_out(decisions);
@@ -107,7 +107,7 @@ impl Device {
 fn the_plan_is_held_one_change_after_the_other() {
     let mut device = Device::refusing(&[]);
     device.plan(&["lz4", "4096", "on 100"]);
-    assert_eq!(device.said, ["lz4", "4096", "on 100"]);
+    assert_eq!(device.actions, ["lz4", "4096", "on 100"]);
     assert_eq!(device.kernel.held().len(), 3);
     let reason = &device.policy.support().reason;
     assert!(reason.contains("zram0") && reason.contains("is lz4") && reason.contains("is on 100"), "{reason}");
@@ -116,9 +116,13 @@ fn the_plan_is_held_one_change_after_the_other() {
         zram: super::super::config::ZramConfig { size_kib: 1, ..Default::default() },
         ..Default::default()
     });
-    let released: Vec<&String> = device.said.iter().filter(|said| said.starts_with("release")).collect();
+    let released: Vec<&String> = device.actions.iter().filter(|action| action.starts_with("release")).collect();
     assert_eq!(released.len(), 3);
-    assert!(device.kernel.held().is_empty() && device.said[3].contains("swap"), "the latest first: {:?}", device.said);
+    assert!(
+        device.kernel.held().is_empty() && device.actions[3].contains("swap"),
+        "the latest first: {:?}",
+        device.actions
+    );
     assert_ne!(device.policy.support().state, SupportState::Active);
 }
 
@@ -127,20 +131,20 @@ fn the_plan_is_held_one_change_after_the_other() {
 fn a_refusal_ends_the_plan_and_restores_what_was_done() {
     let mut device = Device::refusing(&["4096"]);
     device.plan(&["lz4", "4096", "on 100"]);
-    assert_eq!(device.said[..2], ["lz4", "4096"]);
-    assert!(device.said[2].starts_with("release") && device.said.len() == 3, "{:?}", device.said);
+    assert_eq!(device.actions[..2], ["lz4", "4096"]);
+    assert!(device.actions[2].starts_with("release") && device.actions.len() == 3, "{:?}", device.actions);
     assert!(device.kernel.held().is_empty() && device.policy.activity().is_none());
 }
 
 // Verifies MEMORY-2.
 #[test]
-fn what_cannot_be_restored_is_told_until_it_is() {
+fn a_failed_restore_is_reported_until_it_succeeds() {
     let algorithm = Target::ZramAlgorithm("zram0".into());
     let release: &'static str = format!("release {algorithm}").leak();
     let mut device = Device::refusing(vec!["4096", release].leak());
     device.plan(&["lz4", "4096"]);
     let reason = device.policy.support().reason.clone();
-    assert!(reason.contains("is still lz4, for it could not be restored"), "{reason}");
+    assert!(reason.contains("is still lz4: restore failed"), "{reason}");
     device.policy.on_outcomes(
         at(9),
         &[Outcome { target: algorithm, effect: Effect::Written, held: None }],
@@ -156,18 +160,18 @@ fn the_killer_starts_after_the_plan_and_on_a_new_configuration() {
     device.configure(with_killer(0));
     let child = device.policy.child().unwrap().clone();
     assert_eq!((child.subcommand, child.arguments.len()), (KILLER, 2));
-    device.hear(at(3), &Event::Child { pid: Some(7) });
+    device.send(at(3), &Event::Child { pid: Some(7) });
     assert_eq!(device.policy.support().reason, "the killer is process 7");
-    // What comes to the foreground is fetched back.
+    // The killer fetches the foreground's pages back from swap.
     let foreground = Event::Foreground { processes: vec![Process { pid: 9, ..Process::default() }] };
-    device.hear(at(4), &foreground);
+    device.send(at(4), &foreground);
     let mut lines = Vec::new();
     device.policy.take_lines(&mut lines);
     assert_eq!(lines, ["front 9"]);
     device.configure(with_killer(0));
     assert_eq!(device.policy.child(), Some(&child), "nothing has changed");
     device.configure(MemoryConfig { restraint_s: 60, ..with_killer(0) });
-    assert!(device.policy.child().is_some_and(|other| *other != child), "another configuration, another killer");
+    assert!(device.policy.child().is_some_and(|other| *other != child), "a new configuration starts a new killer");
     device.configure(MemoryConfig::default());
     assert_eq!(device.policy.child(), None);
     assert!(!device.policy.interest().foreground);
@@ -185,7 +189,7 @@ fn the_kernel_limits_writeback_where_no_other_limit_is_set() {
         device.configure(with_killer(1024));
         assert_eq!(device.policy.child(), None, "the kernel's limit comes first");
         assert_eq!(device.asked(), [Question::WritebackLimit]);
-        device.hear(at(3), &Event::Facts(Facts::WritebackLimit { switch: found }));
+        device.send(at(3), &Event::Facts(Facts::WritebackLimit { switch: found }));
         let arguments = &device.policy.child().unwrap().arguments;
         assert_eq!(arguments.contains(&"--limits".to_owned()), limits, "{arguments:?}");
         assert_eq!(device.kernel.held().contains_key(&switch), limits);
@@ -202,7 +206,7 @@ fn the_killer_is_told_if_a_backing_device_is_configured() {
         let mut config = with_killer(1024);
         config.zram.backing_device = backing_device.to_owned();
         device.configure(config);
-        device.hear(at(3), &Event::Facts(Facts::WritebackLimit { switch: None }));
+        device.send(at(3), &Event::Facts(Facts::WritebackLimit { switch: None }));
         let arguments = &device.policy.child().unwrap().arguments;
         assert_eq!(arguments.contains(&"--names-backing".to_owned()), !backing_device.is_empty(), "{arguments:?}");
     }
@@ -210,11 +214,11 @@ fn the_killer_is_told_if_a_backing_device_is_configured() {
 
 // Verifies MEMORY-2.
 #[test]
-fn groups_are_held_back_once_when_tasks_wait_for_memory() {
+fn groups_are_limited_once_while_tasks_wait_for_memory() {
     let mut device = Device::refusing(&[]);
     device.configure(MemoryConfig { restraint_s: 60, ..MemoryConfig::default() });
     assert_eq!(device.policy.interest().stall, Some(STALL));
-    device.hear(at(3), &Event::StallsWatched { is_on: true });
+    device.send(at(3), &Event::StallsWatched { is_on: true });
     assert!(device.policy.support().reason.contains("held back"));
     let group = |folder: &str, resident_kib, stalled_us, lowest_adj| GroupSample {
         folder: folder.into(),
@@ -225,17 +229,17 @@ fn groups_are_held_back_once_when_tasks_wait_for_memory() {
         lowest_adj,
     };
     for second in 1..=4u64 {
-        device.hear(at(second), &Event::MemoryStall);
+        device.send(at(second), &Event::MemoryStall);
         assert_eq!(device.asked(), [Question::MemoryGroups]);
         let groups = vec![group("/cg/front", 9000, second * 500_000, 0), group("/cg/back", second * 20_000, 0, 900)];
-        device.hear(at(second), &Event::Facts(Facts::MemoryGroups { groups }));
+        device.send(at(second), &Event::Facts(Facts::MemoryGroups { groups }));
     }
-    assert_eq!(device.said, [((40_000u64 + 1024) << 10).to_string()], "once, while it is held");
+    assert_eq!(device.actions, [((40_000u64 + 1024) << 10).to_string()], "once, while it is held");
 }
 
 // Verifies ON-4.
 #[test]
-fn each_part_says_whether_it_is_on_and_why() {
+fn each_part_reports_whether_it_is_on_and_why() {
     let mut device = Device::refusing(&[]);
     let parts = |device: &Device| -> Vec<(String, bool)> {
         device.policy.parts().iter().map(|part| (part.reason.clone(), part.on)).collect()
@@ -252,13 +256,13 @@ fn each_part_says_whether_it_is_on_and_why() {
     let [(zram, zram_on), (killer, killer_on)] = &parts(&device)[..] else { panic!() };
     assert!(!zram_on && zram.contains("memory.zram.enabled is true, but /proc/swaps does not exist"), "{zram}");
     assert!(!killer_on && killer.contains("does not run yet"), "{killer}");
-    device.hear(at(3), &Event::Child { pid: Some(7) });
+    device.send(at(3), &Event::Child { pid: Some(7) });
     assert_eq!(parts(&device)[1], ("memory.killer.enabled is true; it is process 7".to_owned(), true));
 }
 
 // Verifies ON-4.
 #[test]
-fn the_parts_name_other_managers_as_they_are_when_a_client_asks() {
+fn other_managers_are_read_again_when_a_client_asks() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::at(folder.path());
     let mut device = Device::refusing(&[]);

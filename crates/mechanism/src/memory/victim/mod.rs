@@ -1,19 +1,19 @@
-//! Which process goes first when one must: pure, as the paper's killers, lmkd and brisk would choose.
+//! Which process is killed first: pure, as the paper's killers, lmkd and brisk would choose.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Glob;
 
-/// A process that could go.
+/// A process that could be killed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Candidate {
     /// The process.
     pub pid: u32,
     /// Its name (`comm`).
     pub name: String,
-    /// Its real user, where that is known: who runs a program that changes its user for it keeps the own one here.
+    /// Its real user, where known: a program that changes its user (set-user-ID) keeps its caller's here.
     pub uid: Option<u32>,
-    /// Its control group, where that was looked up.
+    /// Its control group, where it was read.
     pub group: Option<String>,
     /// How readily it is killed: Android writes the class of an application there, 900 and above for cached ones.
     pub oom_score_adj: i16,
@@ -27,29 +27,29 @@ pub struct Candidate {
     pub pss_kib: Option<u64>,
     /// Proportional share of swap, where it was sampled.
     pub swap_pss_kib: Option<u64>,
-    /// Memory that a byte of its own on swap costs, where that was learned.
+    /// Memory that a byte of it on swap costs, where that was learned.
     pub swap_ratio: Option<f64>,
-    /// How long it has not been in the foreground, where that is known.
+    /// Time since it was in the foreground, where that is known.
     pub background_s: Option<u64>,
     /// What starting it again costs, where that is known.
     pub relaunch_cost_ms: Option<f64>,
-    /// How probable it is that the user comes back to it, 0 to 1, where that is known.
+    /// Probability that the user returns to it, 0 to 1, where that is known.
     pub return_probability: Option<f64>,
 }
 
 impl Candidate {
-    /// What its death returns when a byte on swap costs `swap_ratio` bytes of memory, or what is known of its own.
+    /// What its death returns when a byte on swap costs `swap_ratio` bytes of memory; its own learned ratio takes precedence.
     pub fn returned_kib(&self, swap_ratio: f64) -> u64 {
         let ratio = self.ratio(swap_ratio).clamp(0.0, 1.0);
         self.rss_anonymous_kib.saturating_add((self.swap_kib as f64 * ratio) as u64)
     }
 
-    /// Memory that a byte of its own on swap costs: what was learned of it, or what one costs on average.
+    /// Memory that a byte of it on swap costs: the learned ratio, or `average`.
     pub fn ratio(&self, average: f64) -> f64 {
         self.swap_ratio.unwrap_or(average)
     }
 
-    /// What its death costs the user: relaunch cost by probability of return; the same for all of whom nothing is known.
+    /// What its death costs the user: relaunch cost times probability of return; the same for all processes without data.
     fn cost_ms(&self) -> f64 {
         let known =
             |value: Option<f64>, unknown: f64| value.filter(|value| value.is_finite()).unwrap_or(unknown).max(0.0);
@@ -57,7 +57,7 @@ impl Candidate {
     }
 }
 
-/// A second: the cold start of an application of which nothing is known.
+/// The assumed cold start of an unknown application: a second.
 const UNKNOWN_COST_MS: f64 = 1000.0;
 
 /// How a victim is chosen.
@@ -80,39 +80,38 @@ pub enum VictimMode {
 }
 
 impl VictimMode {
-    /// True for those that need what only smaps_rollup tells.
+    /// True for those that need the figures of smaps_rollup.
     pub fn is_proportional(self) -> bool {
         matches!(self, Self::LmkPss | Self::LmkPssSwap)
     }
 
-    /// True for the kernel's Low Memory Killer and its kin.
+    /// True for the kernel's Low Memory Killer and its variants.
     pub fn has_minfree(self) -> bool {
         matches!(self, Self::LmkRss | Self::LmkPss | Self::LmkPssSwap)
     }
 }
 
-/// How tight memory is.
+/// Memory pressure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Situation {
     /// Free memory.
     pub free_kib: u64,
-    /// Pages of files.
+    /// File pages.
     pub file_kib: u64,
     /// Share of the last seconds in which some task waited for memory, in percent.
     pub some_percent: f64,
-    /// In which all of them waited.
+    /// Share in which all tasks waited, in percent.
     pub full_percent: f64,
-    /// Memory that a byte on swap costs.
+    /// Memory that a byte on swap costs, on average.
     pub swap_ratio: f64,
 }
 
-/// Who is never chosen.
+/// Processes that are never chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Protection {
-    /// Globs of names, which count for processes of the system's users alone: every process may call itself as it likes
-    /// (prctl(2), PR_SET_NAME).
+    /// Globs of names. They protect only processes of system users: every process can set its own name (prctl(2), PR_SET_NAME).
     pub names: Vec<Glob>,
-    /// Globs of control groups, whose members are never chosen whatever their name and user.
+    /// Globs of control groups, whose members are never chosen, regardless of their name and user.
     pub groups: Vec<Glob>,
     /// Users are numbered as on Android.
     pub is_android: bool,
@@ -120,18 +119,18 @@ pub struct Protection {
     pub adj_floor: i16,
 }
 
-/// A user's own manager and the session that it keeps. A program of that user's can move itself there, which takes the right
-/// to write control groups and not just a name.
+/// A user's service manager and session. A program of that user can move itself there, which requires write access to control
+/// groups and not just a name.
 const SESSION_GROUPS: [&str; 3] =
     ["*/user@*.service/init.scope", "*/user@*.service/session.slice/*", "*/user@*.service/app.slice/dbus*"];
 
-/// Users of the system itself (uids.conf(5)): below 1000, and those that systemd makes for a service while it runs. Android
-/// has 100 000 numbers for each person and gives applications the upper nine tenths.
+/// System users (uids.conf(5)): below 1000, and those that systemd allocates for a service while it runs. Android has 100 000
+/// numbers for each user and gives applications the upper nine tenths.
 fn is_of_system(uid: u32, is_android: bool) -> bool {
     if is_android { uid % 100_000 < 10_000 } else { uid < 1000 || (61_184..=65_519).contains(&uid) }
 }
 
-/// Without these a system is gone, whatever their adj says.
+/// Processes that a system cannot run without, whatever their adj.
 const SYSTEM_NAMES: [&str; 24] = [
     "init",
     "systemd*",
@@ -160,7 +159,7 @@ const SYSTEM_NAMES: [&str; 24] = [
 ];
 
 impl Protection {
-    /// For Android, where zero is the foreground application, and for other systems, where it is every process.
+    /// The protection for Android, where adj 0 is the foreground application, or for other systems, where it is every process.
     pub fn of_system(is_android: bool) -> Self {
         let globs = |texts: &[&str]| texts.iter().filter_map(|text| text.parse().ok()).collect();
         let groups = globs(if is_android { &[] } else { &SESSION_GROUPS });
@@ -174,7 +173,7 @@ impl Protection {
             || candidate.group.as_ref().is_some_and(|group| self.has_group(group))
     }
 
-    /// True for a process of that name that is the system's own; one whose user is not known is taken for it.
+    /// True for a system user's process with a protected name; an unknown user is taken for a system user.
     fn has_name(&self, candidate: &Candidate) -> bool {
         candidate.uid.is_none_or(|uid| is_of_system(uid, self.is_android))
             && self.names.iter().any(|name| name.matches(&candidate.name))
@@ -186,7 +185,7 @@ impl Protection {
     }
 }
 
-/// A process that would go, and why then.
+/// A process that would be killed, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Victim {
     /// The process.
@@ -194,27 +193,27 @@ pub struct Victim {
     pub name: String,
     /// Its `oom_score_adj`.
     pub oom_score_adj: i16,
-    /// What this mode takes its death to return.
+    /// The memory that its death returns, as this mode predicts it.
     pub predicted_kib: u64,
-    /// Why it stands where it stands.
+    /// Why it has this rank.
     pub reason: String,
 }
 
-/// The kernel's own thresholds: below `minfree_kib` of free memory and of pages of files, adj and above may go
-/// (drivers/staging/android/lowmemorykiller.c; adj 0, 1, 6 and 12 of 15 as `oom_score_adj`).
+/// The kernel's own thresholds: when free memory and file pages are both below this size, processes of this adj and above may
+/// be killed (drivers/staging/android/lowmemorykiller.c; adj 0, 1, 6 and 12 of 15 as `oom_score_adj`).
 const MINFREE: [(u64, i16); 4] = [(6 << 10, 0), (8 << 10, 58), (16 << 10, 352), (64 << 10, 705)];
-/// lmkd's defaults: 70 ms of a second in which some waited, or 700 ms in which all did.
+/// lmkd's defaults: 70 ms of a second in which some tasks waited, or 700 ms in which all did.
 const LMKD_MEDIUM_PERCENT: f64 = 7.0;
 const LMKD_CRITICAL_PERCENT: f64 = 70.0;
-/// What may go then (`ro.lmk.medium`, `ro.lmk.critical`), and up to where lmkd takes the heaviest.
+/// The adj that may be killed then (`ro.lmk.medium`, `ro.lmk.critical`), and up to which lmkd kills the largest first.
 const LMKD_MEDIUM_ADJ: i16 = 800;
 const LMKD_CRITICAL_ADJ: i16 = 0;
 const LMKD_HEAVIEST_UP_TO_ADJ: i16 = 200;
 
-/// The lowest `oom_score_adj` that `mode` would take now; `None` when it would take no process.
+/// The lowest `oom_score_adj` that `mode` would kill now; `None` when it would kill no process.
 pub fn adj_threshold(mode: VictimMode, situation: &Situation) -> Option<i16> {
     match mode {
-        // When a process must go is for the headroom to say.
+        // The headroom decides when to kill.
         VictimMode::Brisk => Some(i16::MIN),
         VictimMode::LmkRss | VictimMode::LmkPss | VictimMode::LmkPssSwap => {
             let is_below = |&&(kib, _): &&(u64, i16)| situation.free_kib < kib && situation.file_kib < kib;
@@ -223,23 +222,23 @@ pub fn adj_threshold(mode: VictimMode, situation: &Situation) -> Option<i16> {
         VictimMode::LmkdPsi if situation.full_percent >= LMKD_CRITICAL_PERCENT => Some(LMKD_CRITICAL_ADJ),
         VictimMode::LmkdPsi if situation.some_percent >= LMKD_MEDIUM_PERCENT => Some(LMKD_MEDIUM_ADJ),
         VictimMode::LmkdPsi => None,
-        // When a process must go is for lmkd.rs to say.
+        // `lmkd.rs` decides when to kill.
         VictimMode::Lmkd => Some(LMKD_CRITICAL_ADJ),
     }
 }
 
-/// Among whom a victim is chosen, and how.
+/// The candidates for a victim, and how they are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VictimChoice {
-    /// By what.
+    /// The ranking.
     pub mode: VictimMode,
-    /// Of those with this `oom_score_adj` and above.
+    /// Candidates have this `oom_score_adj` or a higher one.
     pub threshold: i16,
-    /// True when all of the same class stand the same, whatever the rest of the adj says; brisk's mode does so anyway.
+    /// True gives all of a class the same rank before size or age, whatever the rest of the adj; brisk's mode always does so.
     pub by_class: bool,
 }
 
-/// Those who would go, the first one first.
+/// The processes that would be killed, in this order.
 pub fn order(
     mode: VictimMode,
     candidates: &[Candidate],
@@ -250,7 +249,7 @@ pub fn order(
     order_by(VictimChoice { mode, threshold, by_class: false }, candidates, situation, protection)
 }
 
-/// Those who would go by `choice`.
+/// The processes that would be killed by `choice`, in this order.
 pub fn order_by(
     choice: VictimChoice,
     candidates: &[Candidate],
@@ -290,7 +289,7 @@ fn predicted_kib(mode: VictimMode, candidate: &Candidate, situation: &Situation)
     }
 }
 
-/// Where a candidate stands: the greater class first, then the less `cost`.
+/// A candidate's rank: the higher class first, then the lower `cost`.
 struct Rank {
     class: i16,
     cost: f64,
@@ -316,7 +315,7 @@ impl Rank {
     }
 }
 
-/// Android's classes begin at whole hundreds; within one the adj says only who was used last.
+/// Android's classes begin at whole hundreds; within one the adj only shows how recently a process was used.
 pub fn class(oom_score_adj: i16) -> i16 {
     oom_score_adj.div_euclid(100).saturating_mul(100)
 }
@@ -331,7 +330,7 @@ fn reason(mode: VictimMode, candidate: &Candidate, situation: &Situation) -> Str
             };
             let cost = match (candidate.relaunch_cost_ms, candidate.return_probability) {
                 (None, None) => "nothing is known of its relaunch".to_owned(),
-                _ => format!("a relaunch costs {:.0} ms by probability", candidate.cost_ms()),
+                _ => format!("expected relaunch cost {:.0} ms", candidate.cost_ms()),
             };
             format!("class {}: {} KiB in memory{swapped}; {cost}", class(adj), candidate.rss_anonymous_kib)
         }

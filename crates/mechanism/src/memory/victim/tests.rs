@@ -28,14 +28,14 @@ fn the_class_comes_first_and_then_what_a_death_returns() {
     for (candidates, expected) in [
         // A cached application before a service, however little it holds.
         (vec![app(10, 500, 90_000, 0), app(11, 900, 1000, 0)], vec![11, 10]),
-        // Within a class the adj says nothing.
+        // Within a class the adj is ignored.
         (vec![app(10, 910, 20_000, 0), app(11, 900, 30_000, 0)], vec![11, 10]),
         // A page on swap is worth a quarter of one in memory: 30 000 against 10 000 + 15 000.
         (vec![app(10, 900, 30_000, 0), app(11, 900, 10_000, 60_000)], vec![10, 11]),
         (vec![app(10, 900, 30_000, 0), app(11, 900, 10_000, 100_000)], vec![11, 10]),
-        // Whose death returns nothing does not go.
+        // A process whose death returns nothing is not killed.
         (vec![app(10, 900, 0, 0), app(11, 900, 0, 3)], vec![]),
-        // The foreground (zero) and system (below) never.
+        // The foreground (zero) and system (below) are never killed.
         (vec![app(10, 0, 50_000, 0), app(11, -800, 50_000, 0), app(12, 1, 4, 0)], vec![12]),
     ] {
         assert_eq!(pids(VictimMode::Brisk, &candidates, &CALM), expected, "{candidates:?}");
@@ -43,7 +43,7 @@ fn the_class_comes_first_and_then_what_a_death_returns() {
 }
 
 #[test]
-fn an_application_that_comes_back_or_starts_slowly_stays_longer() {
+fn likely_returns_and_slow_starts_are_killed_later() {
     let known = |pid, cost_ms, probability| Candidate {
         relaunch_cost_ms: Some(cost_ms),
         return_probability: Some(probability),
@@ -52,7 +52,7 @@ fn an_application_that_comes_back_or_starts_slowly_stays_longer() {
     let candidates =
         [known(10, 4000.0, 0.5), known(11, 1000.0, 0.5), known(12, 4000.0, 0.05), known(13, f64::NAN, 0.9)];
     assert_eq!(pids(VictimMode::Brisk, &candidates, &CALM), [12, 11, 13, 10]);
-    // Twice the memory for twice the cost is the same bargain; a little more is a better one.
+    // Twice the memory for twice the cost ranks the same; a little more memory ranks first.
     let candidates = [known(10, 1000.0, 0.5), Candidate { rss_anonymous_kib: 81_000, ..known(11, 2000.0, 0.5) }];
     assert_eq!(pids(VictimMode::Brisk, &candidates, &CALM), [11, 10]);
 }
@@ -113,7 +113,7 @@ fn within_a_class_the_size_decides_when_asked_to() {
 }
 
 #[test]
-fn what_was_learned_of_ones_own_pages_goes_before_the_average() {
+fn a_learned_ratio_takes_precedence_over_the_average() {
     let learned = Candidate { swap_ratio: Some(0.75), ..app(10, 900, 10_000, 40_000) };
     assert_eq!((learned.returned_kib(0.25), app(10, 900, 10_000, 40_000).returned_kib(0.25)), (40_000, 20_000));
     assert_eq!(pids(VictimMode::Brisk, &[app(11, 900, 30_000, 0), learned], &CALM), [10, 11]);
@@ -121,9 +121,9 @@ fn what_was_learned_of_ones_own_pages_goes_before_the_average() {
 
 // Verifies MEMORY-3.
 #[test]
-fn what_the_system_stands_on_is_protected() {
+fn essential_processes_are_protected() {
     let named = |name: &str| Candidate { name: name.into(), ..app(7, 900, 90_000, 0) };
-    for (name, goes) in [
+    for (name, is_killed) in [
         ("init", false),
         ("zygote64", false),
         ("system_server", false),
@@ -132,16 +132,16 @@ fn what_the_system_stands_on_is_protected() {
         ("browser", true),
         ("initiator", true),
     ] {
-        assert_eq!(!pids(VictimMode::Brisk, &[named(name)], &CALM).is_empty(), goes, "{name}");
+        assert_eq!(!pids(VictimMode::Brisk, &[named(name)], &CALM).is_empty(), is_killed, "{name}");
     }
     assert!(pids(VictimMode::Brisk, &[Candidate { pid: 1, ..named("browser") }], &CALM).is_empty());
     assert_eq!(Protection::of_system(false).names.len(), SYSTEM_NAMES.len(), "every name is a pattern");
 }
 
-/// prctl(2) sets a name, and a program's file may have any.
+/// Any process can set its name with prctl(2), or by its program's file name.
 // Verifies MEMORY-3.
 #[test]
-fn a_name_protects_the_systems_own_processes_alone() {
+fn a_name_protects_only_processes_of_system_users() {
     let named = |uid, group: &str| Candidate {
         name: "systemd-x".to_owned(),
         uid,
@@ -149,7 +149,7 @@ fn a_name_protects_the_systems_own_processes_alone() {
         ..app(7, 900, 90_000, 0)
     };
     let session = "/user.slice/user-1000.slice/user@1000.service";
-    for (is_android, uid, group, goes) in [
+    for (is_android, uid, group, is_killed) in [
         (false, Some(0), "/", false),
         (false, Some(999), "/", false),
         (false, Some(1000), "/", true),
@@ -168,13 +168,13 @@ fn a_name_protects_the_systems_own_processes_alone() {
     ] {
         let protection = Protection::of_system(is_android);
         let victims = order(VictimMode::Brisk, &[named(uid, group)], &CALM, &protection);
-        assert_eq!(!victims.is_empty(), goes, "Android {is_android}, user {uid:?}, {group}");
+        assert_eq!(!victims.is_empty(), is_killed, "Android {is_android}, user {uid:?}, {group}");
     }
 }
 
 // Verifies MEMORY-3.
 #[test]
-fn what_is_configured_is_protected_beside_it() {
+fn configured_names_and_groups_are_protected_too() {
     let globs = |text: &str| vec![text.parse().unwrap()];
     let config = KillerConfig {
         protected: globs("kiosk*"),
@@ -189,8 +189,12 @@ fn what_is_configured_is_protected_beside_it() {
         group: Some(group.to_owned()),
         ..app(7, 900, 90_000, 0)
     };
-    for (uid, group, goes) in [(0, "/", false), (1000, "/", true), (1000, "/u/app-kiosk-1.scope", false)] {
-        assert_eq!(!order(VictimMode::Brisk, &[own(uid, group)], &CALM, &protection).is_empty(), goes, "{uid} {group}");
+    for (uid, group, is_killed) in [(0, "/", false), (1000, "/", true), (1000, "/u/app-kiosk-1.scope", false)] {
+        assert_eq!(
+            !order(VictimMode::Brisk, &[own(uid, group)], &CALM, &protection).is_empty(),
+            is_killed,
+            "{uid} {group}"
+        );
     }
     assert!(order(VictimMode::Brisk, &[app(7, 499, 90_000, 0)], &CALM, &protection).is_empty());
 }
@@ -239,7 +243,7 @@ proptest! {
 
     // Verifies MEMORY-3.
     #[test]
-    fn of_equals_the_one_that_returns_most_goes_first(candidates in prop::collection::vec(any_candidate(), 0..40), swap_ratio in 0.0f64..1.0) {
+    fn within_a_class_the_largest_return_is_killed_first(candidates in prop::collection::vec(any_candidate(), 0..40), swap_ratio in 0.0f64..1.0) {
         let unknown = |candidate: Candidate| Candidate { relaunch_cost_ms: None, return_probability: None, ..candidate };
         let candidates: Vec<Candidate> = candidates.into_iter().map(unknown).collect();
         let victims = order(VictimMode::Brisk, &candidates, &Situation { swap_ratio, ..CALM }, &Protection::of_system(true));

@@ -1,8 +1,8 @@
-//! Which groups of a delegated sub-tree, or units of systemd, may weigh less for the foreground's sake. Where it has a group of
-//! its own, what is done to threads of another group counts among themselves alone: it is that group which weighs against the
-//! foreground's.
+//! Finds the groups of a delegated sub-tree, or systemd units, that may be deprioritised for the foreground. Where the
+//! foreground has its own group, nice values in another group apply only within that group: the other group's weight competes
+//! with the foreground's.
 //!
-//! A whole group weighs less only where nothing but bulk work and sleeping tasks are in it.
+//! A whole group is deprioritised only where it has no other threads than bulk and sleeping ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use crate::{Glob, Holdings};
 use brisk_sys::cgroup::weight::WeighedGroup;
 use brisk_sys::{BootTime, Target};
 
-/// Groups are read again this long after they were read first, then after twice as long each time up to the longest: a service
-/// manager moves what it starts into a group of its own a moment after the start.
+/// Groups are read again this long after the first reading, then after twice as long each time up to the longest: a service
+/// manager moves a process that it starts into its own group shortly after the start.
 const SOON: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(5);
-/// Up to this pause between two readings the foreground may still be moved.
+/// While the pause between readings is shorter, the foreground may still be moved.
 const SETTLED: Duration = Duration::from_millis(200);
 
-/// What is known of them.
+/// The groups that compete with the foreground's.
 #[derive(Debug, Default)]
 pub(in crate::placement) struct Neighbours {
-    /// The highest groups that do not hold the foreground, beside ones that do.
+    /// The topmost groups that do not contain the foreground, whose parent does.
     found: Vec<Neighbour>,
-    /// In which of them, or below which, each process is.
+    /// The index in `found` of the group that contains each process, directly or in a sub-group.
     homes: BTreeMap<u32, u32>,
     due: BootTime,
     pause: Duration,
@@ -35,32 +35,32 @@ pub(in crate::placement) struct Neighbours {
 #[derive(Debug)]
 struct Neighbour {
     folder: PathBuf,
-    /// What it weighs by itself; none where it keeps that.
+    /// Its own weight; `None` where it is not to be changed.
     weight: Option<u32>,
 }
 
 impl Neighbours {
-    /// True when they should be looked at.
+    /// True when the groups should be read.
     pub(in crate::placement) fn are_due(&self, now: BootTime) -> bool {
         now >= self.due
     }
 
-    /// True while this foreground is so new that it may still be moved into a group of its own.
+    /// True while the foreground is so new that it may still be moved into its own group.
     pub(in crate::placement) fn are_unsettled(&self) -> bool {
         self.pause < SETTLED
     }
 
-    /// True where none is known.
+    /// True where no such group is known.
     pub(in crate::placement) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Forgets them: the foreground is another.
+    /// Forgets all groups: the foreground has changed.
     pub(in crate::placement) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Samples all groups, each followed by those below it, while so much is leased.
+    /// Takes a reading of all groups, each followed by its sub-groups; `leased` has the leases in force.
     pub(in crate::placement) fn take(
         &mut self,
         now: BootTime,
@@ -79,7 +79,7 @@ impl Neighbours {
             let is_below_last = self.found.last().is_some_and(|last| folder.starts_with(&last.folder));
             let is_neighbour = || !is_above_front(folder) && folder.parent().is_some_and(is_above_front);
             if !is_below_last && is_neighbour() {
-                // What it weighs while that is leased is our own doing.
+                // The weight of a leased group is brisk's, so the known own weight is kept.
                 let known = before.iter().find(|known| known.folder == *folder);
                 let is_leased = leased.has(&Target::GroupWeight(folder.clone()));
                 let weight = known.filter(|_| is_leased).map_or(*weight, |known| known.weight);
@@ -92,7 +92,7 @@ impl Neighbours {
         }
     }
 
-    /// Leaves those alone, up to the next sample, that have a task in them which would not do with less.
+    /// Spares, until the next reading, the groups with a thread that must not be deprioritised.
     pub(in crate::placement) fn spare(&mut self, roster: &Roster, excluded: &[Glob]) {
         if self.found.iter().all(|neighbour| neighbour.weight.is_none()) {
             return;
@@ -106,27 +106,27 @@ impl Neighbours {
         }
     }
 
-    /// The group in `folder` cannot be changed.
+    /// The weight of the group in `folder` cannot be changed.
     pub(in crate::placement) fn forget(&mut self, folder: &Path) {
         let neighbour = self.found.iter_mut().find(|neighbour| neighbour.folder == folder);
         neighbour.into_iter().for_each(|neighbour| neighbour.weight = None);
     }
 
-    /// The group that may weigh less for what process `pid` does, and what it weighs by itself.
+    /// The group of process `pid` if it may be deprioritised, and its own weight.
     pub(in crate::placement) fn of(&self, pid: u32) -> Option<(&PathBuf, u32)> {
         let Neighbour { folder, weight } = self.found.get(*self.homes.get(&pid)? as usize)?;
         Some((folder, (*weight)?))
     }
 }
 
-/// True for a thread that its group or session may weigh less for: bulk work, or it sleeps.
+/// True for a thread that may be deprioritised with its group or session: it is bulk, it sleeps, or it is too new to judge.
 pub(in crate::placement) fn does_with_less(member: &Member, roster: &Roster, excluded: &[Glob]) -> bool {
     let Member { thread, habits, .. } = member;
     if member.is_front || excluded.iter().any(|glob| glob.matches(&thread.command)) {
         return false;
     }
     let sleeps = habits.is_silent() || (habits.demand() < AT_WORK && !habits.has_rhythm());
-    // Of a task that has just come nothing is known yet.
+    // A new thread cannot be classified yet.
     let is_alike =
         habits.class() == Class::Bulk || habits.is_newcomer() || !habits.is_acquaintance() && !habits.has_rhythm();
     sleeps || is_alike || [thread.pid, thread.parent].iter().any(|&pid| roster.makes_room_for_children(pid))
@@ -150,7 +150,7 @@ mod tests {
         WeighedGroup { folder: "/t".into(), weight: None, pids: pids.to_vec() }
     }
 
-    /// Below the tree /t: the foreground is process 1, the others are not.
+    /// In the tree /t, with process 1 as the foreground: the group of `pid` that may be deprioritised.
     fn found(groups: &[WeighedGroup], pid: u32) -> Option<(String, u32)> {
         let mut neighbours = Neighbours::default();
         neighbours.take(at(0), groups, &[1].into(), &Holdings::default());
@@ -209,7 +209,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn they_are_looked_at_ever_less_often() {
+    fn neighbours_are_read_with_exponential_back_off() {
         let mut neighbours = Neighbours::default();
         let mut samples = Vec::new();
         for tick in 0..200 {
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
         let thread = |tid: u32| Thread { tid, pid: tid, parent: 9, command: format!("t{tid}") };
-        // What each does in 100 ms: milliseconds, and how often.
+        // The load of thread 3 per 100 ms: run time in milliseconds, and how often it is scheduled in.
         for (case, run_ms, slices, expected) in [
             ("a hog", 100, 1, true),
             ("music", 5, 5, false),
@@ -254,7 +254,7 @@ mod tests {
             assert_eq!(neighbours.of(2).is_some(), expected, "{case}");
             neighbours.take(at(0), &groups, roster.front(), &Holdings::default());
             neighbours.spare(&roster, &["t2".parse().unwrap()]);
-            assert!(neighbours.of(2).is_none(), "{case}: who is excluded keeps the weight of its group");
+            assert!(neighbours.of(2).is_none(), "{case}: an excluded thread keeps the weight of its group");
         }
     }
 }

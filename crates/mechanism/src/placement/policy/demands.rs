@@ -1,4 +1,4 @@
-//! What a step asks of whom: turned into leases and releases, and those into what is leased.
+//! Turns a step into demands on threads, groups and sessions, and these into leases and releases.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use brisk_sys::sched::priority::SchedulingPolicy;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
 impl PlacementPolicy {
-    /// Which tasks make room by `step`. A core is free when all busy ones keep off it, bulk or not. Where the foreground has
-    /// more threads than cores it may need the others' as well, so those are not crowded: bulk work alone makes room.
+    /// The threads that `step` restricts. A core is reserved only if all busy background threads keep off it, bulk or not. But
+    /// a foreground with more threads than reserved cores may need the other cores too, so only bulk threads are moved there.
     pub(super) fn busy(&self, step: &Step) -> Vec<&Member> {
         let least = match step {
             Step::Isolate(split) if self.fits(split) => Class::Interactive,
@@ -29,12 +29,12 @@ impl PlacementPolicy {
         busy
     }
 
-    /// True while the foreground has no more busy threads than cores are kept free for it.
+    /// True while the foreground has no more busy threads than reserved cores.
     pub(super) fn fits(&self, split: &Split) -> bool {
         self.roster.busy_front().count() <= split.reserved.len()
     }
 
-    /// Applies the step to the threads that are bulk now, and to no other.
+    /// Applies the step in force to the threads that it restricts now, and releases all others.
     pub(super) fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return self.hold_standing(now, decisions) };
         let (step, standing) = (held.step.clone(), self.standing_demands(now));
@@ -52,10 +52,10 @@ impl PlacementPolicy {
         }
     }
 
-    /// All that is to be leased while `step` is in force.
+    /// All demands while `step` is in force.
     fn wanted(&self, now: BootTime, step: &Step) -> Demands {
         let mut wanted = self.standing_demands(now);
-        // By brisk's own rule they weigh less only as long as the foreground does not run less by that.
+        // By brisk's own rule, whole groups are deprioritised only while the foreground does not run less because of that.
         let may_be_whole = self.config.rule != Rule::Brisk || !wanted.is_empty();
         let whole = if may_be_whole { self.whole_demands(now, step) } else { Demands::new() };
         let busy = self.busy(step);
@@ -68,19 +68,19 @@ impl PlacementPolicy {
         wanted
     }
 
-    /// True where `step` would change anything that does not weigh less as a whole already.
+    /// True where `step` would change anything beyond the standing demands.
     pub(super) fn adds(&self, now: BootTime, step: &Step) -> bool {
         self.wanted(now, step) != self.standing_demands(now)
     }
 
-    /// True for a thread whose group or session may weigh less as a whole: its nice value would count for nothing.
+    /// True for a thread in a group or session that may be deprioritised as a whole: its own nice value would have no effect.
     fn is_in_whole(&self, member: &Member) -> bool {
         let group = || self.neighbours.of(member.thread.pid).map(|(folder, _)| Target::GroupWeight(folder.clone()));
         let session = || self.sessions.of(member).filter(|_| self.config.sessions).map(|(id, _)| Target::Autogroup(id));
         group().or_else(session).is_some_and(|target| self.leased.refusal(&target).is_none())
     }
 
-    /// What is asked of a thread.
+    /// The demands of `step` on a thread.
     fn demands_of(&self, step: &Step, member: &Member) -> Vec<(Target, String)> {
         let Some(facts) = &member.facts else { return Vec::new() };
         let nice_levels = self.nice_levels();
@@ -88,7 +88,7 @@ impl PlacementPolicy {
         if is_about_weight && self.is_in_whole(member) {
             return step.clamp_of(facts, &self.machine).into_iter().collect();
         }
-        // A cpuset may forget by whom a thread was bound, and a process may have threads that are not bulk.
+        // A move to a cpuset may lose the binding of a thread, and a moved process may have threads that are not bulk.
         let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
         let takes_others = || {
             let whole_process = facts.groups.cpu.as_ref().is_some_and(|from| from.whole_process);
@@ -105,7 +105,7 @@ impl PlacementPolicy {
         i32::try_from(self.config.nice_levels).unwrap_or(19)
     }
 
-    /// Finds out which sessions may weigh less, where there is bulk work to weigh less, and what must be known for that.
+    /// Finds the sessions that may be deprioritised, if there are bulk threads, and requests the facts that this needs.
     pub(super) fn spare_sessions(&mut self, now: BootTime) {
         if !self.config.sessions {
             return;
@@ -118,16 +118,16 @@ impl PlacementPolicy {
         }
     }
 
-    /// What `step` means on this device.
+    /// A description of `step` on this device.
     pub(super) fn words(&self, step: &Step) -> String {
         let clamp = step.modest_clamp(&self.machine);
-        let clamp = clamp.map(|clamp| format!(" and claims no bigger core than the smallest (uclamp.max {clamp})"));
+        let clamp = clamp.map(|clamp| format!(" and clamped to fit the smallest core (uclamp.max {clamp})"));
         format!("{step}{}", clamp.unwrap_or_default())
     }
 
-    /// Changes what is leased into `wanted`.
+    /// Changes the leases into `wanted`.
     pub(super) fn make(&mut self, now: BootTime, wanted: &Demands, reason: &str, decisions: &mut Vec<Decision>) {
-        let reasons = (reason, "it need not make room any more");
+        let reasons = (reason, "the restriction is no longer needed");
         self.leased.reconcile(now, wanted, LEASE, reasons, decisions);
     }
 
@@ -135,7 +135,7 @@ impl PlacementPolicy {
         self.leased.release_where(reason, decisions, |target| target.thread().is_some_and(&is_over));
     }
 
-    /// Ends the step in force; what weighs less as a whole goes on so.
+    /// Ends the step in force; whole sessions and groups stay deprioritised.
     pub(super) fn end_step(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
         self.rejoin_foreground(decisions);
         if self.held.take().is_some() || !self.leased.is_empty() {
@@ -161,7 +161,7 @@ impl PlacementPolicy {
         }
     }
 
-    /// The device refuses all of the step: it ends, and is tried again after a while.
+    /// The kernel refused the whole step: ends it, and adds it to the back-off.
     pub(super) fn give_up(&mut self, now: BootTime, error: &str) {
         let Some(held) = self.held.take() else { return };
         self.back_off.add(now, held.step.rung());
@@ -169,13 +169,13 @@ impl PlacementPolicy {
         self.reason = format!("nothing is done, because the device refused: {error}");
     }
 
-    /// The threads that show what they have been made to give up.
+    /// The threads with leased values.
     pub(super) fn leased_threads(&self) -> impl Iterator<Item = u32> {
         self.leased.held().filter_map(|(target, _)| target.thread())
     }
 
-    /// Has facts asked for again, but not those of threads that show what they have been made to give up, nor of those that do
-    /// so with their group or session, which would end for want of them.
+    /// Has facts read again, except for threads that show leased values, and for threads in a leased group or session: without
+    /// their facts that lease would end.
     pub(super) fn doubt_facts(&mut self) {
         let of_group = |member: &&Member| {
             let group = self.neighbours.of(member.thread.pid).map(|(folder, _)| Target::GroupWeight(folder.clone()));

@@ -1,4 +1,4 @@
-//! Where the foreground runs when a step begins: it is put where there is room, once, and may leave at once.
+//! Moves foreground threads once when a step starts, without confining them there.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::Decision;
 use crate::placement::step::{Step, put_on};
 use brisk_sys::BootTime;
 
-/// Masks that last until the next look end by themselves after this long.
+/// Masks that are to last until the next sample expire after this long.
 const PARTED: Duration = Duration::from_secs(1);
 
 impl PlacementPolicy {
-    /// Puts the foreground on the cores that are free for it now. It may leave them at once: without this it would wait
-    /// among those that have just left them, until the kernel balances load.
+    /// Moves the foreground to the newly reserved cores by a mask that is released at once. Otherwise it would wait among the
+    /// threads that have just left them, until the kernel balances the load.
     pub(super) fn fetch_front(&mut self, now: BootTime) -> Vec<Decision> {
-        const REASON: &str = "it begins on CPUs where no other thread is busy, and may leave them at once";
+        const REASON: &str = "moved to the reserved CPUs once, not confined to them";
         let Some(split) = self.split() else { return Vec::new() };
         let facts = self.roster.busy_front().filter_map(|member| member.facts.as_ref());
         let masks: Vec<_> = facts.filter_map(|facts| put_on(&split.reserved, facts, &self.machine)).collect();
@@ -26,9 +26,9 @@ impl PlacementPolicy {
         decisions
     }
 
-    /// Puts the busiest foreground threads on a CPU each until the next sample, where bulk work weighs little wherever it is.
-    /// The kernel wakes a thread where it was: a helper would wait for whom it helps, beside a CPU on which only bulk
-    /// work is. Until then, because one that sleeps moves only when it wakes.
+    /// Puts the busiest foreground threads on one CPU each until the next sample, where bulk threads have a low weight on every
+    /// CPU. The kernel wakes a thread on its previous CPU: a helper would wait for the thread that it helps, beside a CPU that
+    /// runs only bulk threads. The masks last until the next sample because a sleeping thread moves only when it wakes.
     pub(super) fn part_front(&mut self, now: BootTime) -> Vec<Decision> {
         let Some(held) = self.held.as_mut().filter(|held| held.step == Step::Weight && !held.is_parted) else {
             return Vec::new();
@@ -40,7 +40,7 @@ impl PlacementPolicy {
             return Vec::new();
         }
         let masks = places.filter_map(|(member, core)| put_on(&[core.cpu], member.facts.as_ref()?, &self.machine));
-        let reason = "for a moment, so that the foreground does not wait for itself";
+        let reason = "until the next sample, so that foreground threads do not wait for each other";
         let mut decisions = Vec::new();
         for (target, value) in masks {
             self.parted.lease(now, (&target, &value), now + PARTED, reason, &mut decisions);
@@ -48,8 +48,8 @@ impl PlacementPolicy {
         decisions
     }
 
-    /// Lets the foreground run on any of its CPUs again.
+    /// Restores the masks of foreground threads.
     pub(super) fn rejoin_foreground(&mut self, decisions: &mut Vec<Decision>) {
-        self.parted.release_where("it may go where it likes", decisions, |_| true);
+        self.parted.release_where("foreground threads may use all their CPUs again", decisions, |_| true);
     }
 }

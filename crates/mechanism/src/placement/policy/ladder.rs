@@ -1,4 +1,4 @@
-//! The ladder: which step is chosen, how its trial is judged, and when it is given back.
+//! The ladder: which step is chosen, how its trial is judged, and when it is reverted.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::{Action, Decision, Target};
 use brisk_sys::BootTime;
 use brisk_sys::sched::threads::Sample;
 
-/// What a foreground runs at its start says little of what it runs afterwards: a step under which it waits less and runs
-/// less is looked at without it after this long.
+/// What a foreground runs at its start says little about what it runs afterwards: after a first trial in which it waits less
+/// and runs less, the step stays this long and is then chosen again.
 const START: Duration = Duration::from_secs(5);
-/// A step that was refused is compared with as much time without it.
+/// A rejected step is compared again with this much time without it.
 const SECOND_SAMPLE: Duration = Duration::from_millis(500);
-/// What is done without a trial.
-const WHOLE: &str = "sessions or groups of bulk work weigh less, and no more is done";
-/// Why cores are not kept free any more.
-const OUTGROWS: &str = "the foreground needs more cores than are kept free";
-/// A foreground outgrows the cores that are kept free for it when it needs this much more than all of them, and what it lacks
-/// is as much of what it needs as anything is done for.
+/// What is done outside the ladder, without a trial.
+const WHOLE: &str = "only whole sessions or groups of bulk threads are deprioritised";
+/// Why a reservation ends.
+const OUTGROWS: &str = "the foreground needs more cores than are reserved";
+/// A foreground outgrows its reserved cores when its parallelism exceeds their number by this, and the excess is at least the
+/// minimum gain's share of its parallelism.
 const MORE_THAN_RESERVED: f64 = 0.25;
-/// While cores are being kept free on trial, this much more says so.
+/// The same limit during the trial of a reservation.
 const OUTGROWN: f64 = 0.15;
-/// A foreground that asks for less than this share of a CPU is light itself: the scheduler serves it at once.
+/// A foreground with a lower CPU demand is light itself: the scheduler serves it at once.
 const LIGHT_FRONT: f64 = 0.1;
 
 impl PlacementPolicy {
-    /// Judges what is held, or chooses something, and has it done.
+    /// Judges the step in force or chooses one, and applies it.
     pub(super) fn climb(&mut self, now: BootTime, totals: Totals, sample: &Sample, decisions: &mut Vec<Decision>) {
         self.stand(now, totals);
         if self.held.is_some() {
@@ -46,7 +46,7 @@ impl PlacementPolicy {
         self.hold_standing(now, decisions);
     }
 
-    /// Judges what is held.
+    /// Judges the step in force.
     fn watch(&mut self, now: BootTime, totals: Totals, sample: &Sample, decisions: &mut Vec<Decision>) {
         let least = self.least_gain();
         let Some(held) = &mut self.held else { return };
@@ -83,28 +83,28 @@ impl PlacementPolicy {
             }
         }
         if self.window.span() >= WINDOW.mul_f64(0.9) && self.window.totals().runnable() < AT_REST {
-            return self.end_step("the foreground has come to rest", decisions);
+            return self.end_step("the foreground is idle", decisions);
         }
         if now >= held.until {
-            return self.end_step("chosen again after a while", decisions);
+            return self.end_step("expired: to be chosen again", decisions);
         }
         if lacking(&held.step, self.window.parallelism(), least) > MORE_THAN_RESERVED {
             self.end_step(OUTGROWS, decisions);
         }
     }
 
-    /// Light tasks that `missed` their rhythm may come back to the free cores; where they need not leave those, the step
-    /// ends. True while it goes on.
+    /// Lets light threads that `missed` their period return to the reserved cores. If one was not kept off them, the step is
+    /// reverted. True while the step continues.
     fn hear(&mut self, now: BootTime, missed: &[Missed], decisions: &mut Vec<Decision>) -> bool {
         let goes_on = self.free_light(missed);
         if !goes_on {
             let missed: Vec<&str> = missed.iter().map(|missed| missed.text.as_str()).collect();
-            self.take_back(now, &format!("a light task misses its rhythm: {}", missed.join(", ")), decisions);
+            self.take_back(now, &format!("a light thread misses its period: {}", missed.join(", ")), decisions);
         }
         goes_on
     }
 
-    /// The trial has shown that the step helps.
+    /// The trial has shown that the step helps: tries the next one if more can be gained.
     pub(super) fn confirm(&mut self, now: BootTime, after: Totals, decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
         let step = held.step.clone();
@@ -116,7 +116,7 @@ impl PlacementPolicy {
             format!("{}: the foreground waits {:.0} % of its busy time", self.words(&step), after.wait_share() * 100.0);
         let next = match &step {
             Step::Weight => Some(Step::Idle),
-            // On the cores that are free for it, it waits for itself.
+            // Foreground threads wait for each other on the reserved cores.
             Step::Isolate(split) if after.runnable() > split.reserved.len() as f64 + CORE_SLACK => Some(Step::Weight),
             _ => None,
         };
@@ -131,7 +131,7 @@ impl PlacementPolicy {
         self.config.minimum_gain_percent / 100.0
     }
 
-    /// Chooses a rung when there is evidence enough.
+    /// Chooses a rung when there is enough evidence.
     fn choose(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         if self.window.span() < EVIDENCE {
             return;
@@ -139,7 +139,7 @@ impl PlacementPolicy {
         let (totals, parallelism) = (self.window.totals(), self.window.parallelism());
         let advice = advise(totals.gain_bound(), parallelism, self.least_gain(), &self.machine);
         let seen = format!(
-            "the foreground waits {:.0} % of its busy time on {parallelism:.2} CPUs while bulk work takes {:.2}: {:.0} % \
+            "the foreground waits {:.0} % of its busy time on {parallelism:.2} CPUs while bulk threads use {:.2}: {:.0} % \
              to gain at most",
             totals.wait_share() * 100.0,
             totals.bulk_rate(),
@@ -148,7 +148,7 @@ impl PlacementPolicy {
         let done = if self.standing_demands(now).is_empty() { "nothing is done" } else { WHOLE };
         let isolate = match advice {
             _ if totals.runnable() < LIGHT_FRONT => {
-                return self.reason = format!("{done}: the foreground asks for little");
+                return self.reason = format!("{done}: the foreground needs little CPU time");
             }
             Advice::Nothing => return self.reason = format!("{done}: {seen}"),
             Advice::Isolate { cores } => self.machine.reserve(cores).map(Step::Isolate),
@@ -158,7 +158,7 @@ impl PlacementPolicy {
             let rung = step.rung();
             self.back_off.allows(now, rung) || self.was_refused_by_chance(rung, &totals)
         };
-        // Where all that could weigh less does so already, as a whole, the next rung is the least that can be done.
+        // Where every thread that could be deprioritised already is, as part of a whole, the next rung is the lowest possible.
         let least = match done == WHOLE && !self.adds(now, &Step::Weight) {
             true => Some(Step::Idle).filter(|step| self.adds(now, step)),
             false => Some(Step::Weight),
@@ -168,18 +168,18 @@ impl PlacementPolicy {
                 self.refused = self.refused.filter(|(rung, _)| *rung != step.rung());
                 self.begin(now, step, totals, None, &seen, decisions);
             }
-            None => self.reason = format!("{done}, because it did not help a moment ago: {seen}"),
+            None => self.reason = format!("{done} until the back-off after a failed trial ends: {seen}"),
         }
     }
 
-    /// True where the foreground waits so much longer without the step than under it that it helped after all: what was seen
-    /// before the trial was too short. Once, or a foreground that changes all the time would be tried with all the time.
+    /// True where the foreground waits so much longer without the rejected step that it helped after all: the baseline was too
+    /// short. Only once, because a foreground that changes all the time would otherwise cause endless trials.
     fn was_refused_by_chance(&self, rung: Rung, without: &Totals) -> bool {
         let is_seen = self.window.span() >= SECOND_SAMPLE;
         self.refused.is_some_and(|(refused, waits)| is_seen && refused == rung && is_less(waits, without.wait_share()))
     }
 
-    /// Tries `step`, where it can deprioritise a thread.
+    /// Starts a trial of `step`, if it changes anything.
     fn begin(
         &mut self,
         now: BootTime,
@@ -197,11 +197,11 @@ impl PlacementPolicy {
         self.apply(now, decisions);
         if self.held.is_none() {
             if self.leased.refusals().next().is_none() {
-                self.reason = format!("nothing is done, because all bulk work is bound or known too little: {seen}");
+                self.reason = format!("nothing is done: all bulk threads are bound or have unknown facts: {seen}");
             }
             return;
         }
-        // Masks move threads at once, and groups take their time.
+        // Masks move threads at once, groups do not: foreground masks go directly after the first masks.
         let is_mask = |decision: &Decision| {
             matches!(decision.action, Action::Lease { target: Target::CpuAffinity { .. }, .. } | Action::Release { .. })
         };
@@ -210,7 +210,7 @@ impl PlacementPolicy {
         decisions.splice(begun + masks..begun + masks, moved);
     }
 
-    /// The cores that are kept free now, and the others.
+    /// The cores that are reserved now, and the others.
     pub fn split(&self) -> Option<&Split> {
         match &self.held.as_ref()?.step {
             Step::Isolate(split) => Some(split),
@@ -218,8 +218,8 @@ impl PlacementPolicy {
         }
     }
 
-    /// The foreground waits less, and runs less. Once, at its start, that is most likely its own doing; later it is looked
-    /// at without the step: where it runs no more then, the next trial compares with that.
+    /// The foreground waits less and runs less. At its start the likely cause is the foreground itself, so the step stays for
+    /// `START`. Later the step is ended, and the next trial compares with a measurement without it.
     fn doubt(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
         let rung = held.step.rung();
@@ -235,10 +235,10 @@ impl PlacementPolicy {
             let step = held.step.clone();
             return self.reason = format!("{}, for now: {why}", self.words(&step));
         }
-        self.end_step(&format!("looked at without it: {why}"), decisions);
+        self.end_step(&format!("measured without it: {why}"), decisions);
     }
 
-    /// Undoes the step in force, and does not try it again for a while.
+    /// Reverts the step in force, and adds it to the back-off.
     pub(super) fn take_back(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
         let Some(held) = self.held.take() else { return };
         let rung = held.step.rung();
@@ -256,9 +256,8 @@ impl PlacementPolicy {
     }
 }
 
-/// The cores that a foreground of this parallelism lacks where some are kept free for it, if it could gain as much by more.
-/// Waits are told of when they are over: what is chosen soon is a few in a hundred too few, and to choose again would find
-/// the same.
+/// How many cores a foreground of this parallelism lacks beyond those reserved, if that is worth the minimum gain. The kernel
+/// accounts a wait when it ends, so an early estimate is a few percent too low; choosing again would give the same result.
 fn lacking(step: &Step, parallelism: f64, least_gain: f64) -> f64 {
     let Step::Isolate(split) = step else { return 0.0 };
     Some(parallelism - split.reserved.len() as f64).filter(|lacking| *lacking > parallelism * least_gain).unwrap_or(0.0)

@@ -1,5 +1,4 @@
-//! Interactive (light) threads where CPUs are reserved: they leave those as well, by their masks alone, as long as they wake
-//! up on time.
+//! Light threads where CPUs are reserved: their masks alone keep them off the reserved CPUs, as long as they wake on time.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +10,20 @@ use crate::placement::threads::roster::{AT_WORK, Member};
 use crate::placement::trial::Missed;
 
 impl PlacementPolicy {
-    /// What light tasks give up by `step`. Even a millisecond of one is a seventh of a frame's; but only those leave the free
-    /// cores whose rhythm before the step is known, so that it shows when they miss it elsewhere.
+    /// The demands of `step` on light threads. Even one millisecond of a light thread is a seventh of a frame's work. But only
+    /// threads with a known period before the step leave the reserved cores, so that a missed period is detected.
     pub(super) fn demands_of_light(&self, step: &Step) -> Demands {
         let Step::Isolate(split) = step else { return Demands::new() };
         if !self.fits(split) {
             return Demands::new();
         }
         let facts = self.light_at_work().filter_map(|member| member.facts.as_ref());
-        // Who was given priority has it for a reason.
+        // A thread with a raised priority has it for a reason.
         let ordinary = facts.filter(|facts| facts.priority.nice >= 0);
         ordinary.filter_map(|facts| put_on(&split.rest, facts, &self.machine)).collect()
     }
 
-    /// Light tasks that may have to leave the free cores, and of which nothing is known yet.
+    /// Light threads with unknown facts that may have to leave the reserved cores.
     pub(super) fn unknown_light(&self) -> impl Iterator<Item = u32> {
         let is_wanted = self.split().is_some();
         let unknown = self.light_at_work().filter(move |member| is_wanted && member.facts.is_none());
@@ -40,7 +39,7 @@ impl PlacementPolicy {
         members.filter(move |member| self.is_light_at_work(member) && may_go(member))
     }
 
-    /// Who has left stays away until it does half as little.
+    /// Hysteresis: a thread that was moved off the reserved cores stays off until its demand falls to half the threshold.
     fn is_light_at_work(&self, member: &Member) -> bool {
         let least = if self.has_left(member) { AT_WORK / 2.0 } else { AT_WORK };
         member.habits.class() == Class::Light && member.habits.demand() >= least
@@ -52,7 +51,7 @@ impl PlacementPolicy {
         start_time.is_some_and(|start_time| self.leased.has(&target(start_time)))
     }
 
-    /// Lets those that `missed` their rhythm go where they like; false where one of them does so already.
+    /// Frees the threads that `missed` their period; false where one of them was not confined.
     pub(super) fn free_light(&mut self, missed: &[Missed]) -> bool {
         let left: BTreeSet<u32> =
             self.light_at_work().filter(|member| self.has_left(member)).map(|member| member.thread.tid).collect();

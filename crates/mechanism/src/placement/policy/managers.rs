@@ -1,4 +1,4 @@
-//! Other managers of priorities: while placement is on by itself, it is left to one that starts.
+//! Other managers of priorities: while placement is enabled automatically, it is left to one that starts.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use brisk_sys::BootTime;
 use brisk_sys::sched::threads::Sample;
 use brisk_sys::system::other_managers::Found;
 
-/// They are looked for as those of frequencies are (`launch.other_managers`).
+/// The same defaults as for frequency managers (`launch.other_managers`).
 const INTERVALS: Intervals = Intervals { check: Duration::from_secs(60), away: Duration::from_secs(120) };
 
 impl PlacementPolicy {
-    /// Goes on beside the managers `found`; `None` where they do not matter. Whom the priorities are left to.
+    /// Continues beside the managers `found`; `None` where managers are ignored. Returns those that priorities are left to.
     pub(in crate::placement) fn defer(
         &mut self,
         now: BootTime,
@@ -23,7 +23,7 @@ impl PlacementPolicy {
         self.deference.follow(now, found.map(|found| (INTERVALS, found)), is_new_configuration)
     }
 
-    /// Takes which other managers there are now.
+    /// Takes which other managers run now.
     pub(super) fn hear_of_managers(&mut self, now: BootTime, found: &[Found], decisions: &mut Vec<Decision>) {
         match self.deference.answer(now, found) {
             Some(Turn::Free) => self.wants_probe = true,
@@ -42,7 +42,7 @@ impl PlacementPolicy {
         }
     }
 
-    /// Processes that have come may be managers.
+    /// New processes may be managers.
     pub(super) fn hear_of_processes(&mut self, now: BootTime, sample: &Sample) {
         if self.config.enabled == Enabled::Auto {
             for process in sample.born.iter().filter(|thread| thread.tid == thread.pid) {
@@ -51,7 +51,7 @@ impl PlacementPolicy {
         }
     }
 
-    /// Asks for them when it is time.
+    /// Queries the managers when a check is due.
     pub(super) fn ask_for_managers(&mut self, now: BootTime) {
         if self.deference.take_due(now) {
             self.questions.push(Question::OtherManagers);

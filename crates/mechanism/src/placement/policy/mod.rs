@@ -1,8 +1,8 @@
-//! What is done for the foreground, when it is judged, and when it ends: pure decisions from looks and the time.
+//! Decides what is done for the foreground, when it is judged, and when it ends: pure, from samples and the time.
 //!
-//! A ladder: nothing, bulk work weighs less, bulk work runs on what no other task wants, all else that is busy leaves cores
-//! free. The gain bound chooses the rung, a trial keeps it or takes it back, and after a minute everything is chosen again,
-//! so that nothing stays that no longer helps.
+//! A ladder: nothing is done; bulk threads get a lower weight; they run only on idle CPU time; cores are reserved. The gain
+//! bound chooses the rung, a trial keeps or reverts it, and after a minute everything is chosen again, so that no step stays
+//! that no longer helps.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,22 +32,22 @@ use brisk_sys::io::io_priority::IoPriority;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Sample;
 
-/// Nothing is decided before so much was seen of a foreground.
+/// Nothing is decided before a foreground was sampled for this long.
 const EVIDENCE: Duration = Duration::from_millis(100);
-/// What parallelism and gain are measured over.
+/// The period over which parallelism and gain are measured.
 const WINDOW: Duration = Duration::from_secs(1);
 /// A step is released and chosen again after this long.
 const CHOSEN_FOR: Duration = Duration::from_secs(60);
-/// Leases last longer than that: they end by themselves only where the daemon hangs.
+/// Leases last longer than that: they expire only if the daemon hangs.
 const LEASE: Duration = Duration::from_secs(90);
-/// Facts of bulk threads are asked for again after this long, so that a person's change is noticed.
+/// Facts of bulk threads are read again after this long, to notice changes by the user.
 const FACTS_AGE: Duration = Duration::from_secs(5);
-/// A step that was taken back is tried again after this long, then after twice as long each time up to the longest.
+/// The first pause before a reverted step is tried again; it doubles each time up to the longest.
 const BACK_OFF: Duration = Duration::from_secs(2);
 const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
 /// Why everything is released before a probe.
 const CHANGED: &str = "the device or the configuration changed";
-/// A foreground that asks for less than this share of a CPU is at rest.
+/// A foreground with a lower CPU demand is idle.
 const AT_REST: f64 = 0.01;
 
 /// The placement mechanism's state and its decisions.
@@ -55,49 +55,49 @@ const AT_REST: f64 = 0.01;
 pub struct PlacementPolicy {
     config: PlacementConfig,
     support: Support,
-    /// All CPUs of the device.
+    /// All CPUs of the last probe.
     present: Machine,
-    /// Those of them that are online.
+    /// The online CPUs of these.
     machine: Machine,
     roster: Roster,
     window: Window,
     sampled_at: Option<BootTime>,
-    /// The foreground has changed since the last sample, which will tell more of what was before.
+    /// The foreground has changed since the last sample, so the next sample mostly covers the previous foreground.
     has_changed: bool,
     facts_at: BootTime,
     unknown: Vec<u32>,
     held: Option<Held>,
-    /// What sessions and groups of bulk work give up without a trial.
+    /// Whole sessions and groups that are deprioritised without a trial.
     standing: Option<Standing>,
-    /// What threads have been made to give up.
+    /// The leases on background threads, groups and sessions.
     leased: Holdings,
     heirs: Heirs,
-    /// Masks of foreground threads, until the next sample.
+    /// Temporary masks of foreground threads, until the next sample.
     parted: Holdings,
     neighbours: Neighbours,
-    /// Units of systemd compete by weights that may be changed.
+    /// systemd units compete by weights that may be changed.
     has_units: bool,
     sessions: Sessions,
-    /// A group could not be made or entered: masks and nice values say the same of each thread.
+    /// A group could not be created or entered: per-thread masks and nice values are used instead.
     without_groups: bool,
     back_off: BackOff<Rung>,
-    /// A step under which the foreground ran less, and that was given back to see whether it was why.
+    /// A step with an unclear trial, to be judged by a measurement without it.
     doubted: Option<Rung>,
-    /// The first step that a trial refused, and what share of its busy time the foreground waited under it.
+    /// The first step that a trial rejected, and the foreground's wait share under it.
     refused: Option<(Rung, f64)>,
-    /// Until when something that came to the foreground is being opened.
+    /// Until when the new foreground counts as opening.
     opening: Option<BootTime>,
     /// The foreground may still be starting.
     is_start: bool,
-    /// Light tasks that missed their rhythm away from the cores that are kept free: they go where they like.
+    /// Light threads that missed their period off the reserved cores: they are not confined again.
     late: BTreeSet<u32>,
-    /// Who keeps the foreground waiting for storage.
+    /// Background processes that keep the foreground waiting for storage.
     storage: Contention,
-    /// Who else sets priorities, and what is asked about that.
+    /// Other managers of priorities.
     deference: Deference,
     questions: Vec<Question>,
     wants_probe: bool,
-    /// Why it does what it does.
+    /// Why the current step is in force, or why nothing is done.
     reason: String,
 }
 
@@ -106,13 +106,13 @@ pub struct PlacementPolicy {
 struct Held {
     step: Step,
     since: BootTime,
-    /// When everything is chosen again.
+    /// When the step is chosen again.
     until: BootTime,
     trial: Option<Trial>,
     rhythms: Rhythms,
-    /// What was in force before it and is again when it fails.
+    /// The previous step, which is restored if this one fails.
     before: Option<Step>,
-    /// The foreground was put apart for it, or need not be.
+    /// The foreground threads were spread over the CPUs for this step.
     is_parted: bool,
 }
 
@@ -129,7 +129,7 @@ impl Default for PlacementPolicy {
 }
 
 impl PlacementPolicy {
-    /// A policy for `machine` under what `support` says of it.
+    /// A policy for `machine` with `support`.
     pub fn new(config: PlacementConfig, support: Support, machine: Machine) -> Self {
         Self {
             config,
@@ -161,11 +161,11 @@ impl PlacementPolicy {
             deference: Deference::new(Job::Priorities),
             questions: Vec::new(),
             wants_probe: false,
-            reason: "nothing was looked at yet".to_owned(),
+            reason: "no sample was taken yet".to_owned(),
         }
     }
 
-    /// Takes another configuration or machine; which tasks there are and which are the foreground stays known.
+    /// Takes a new configuration or machine; the tracked threads and the foreground stay known while placement is on.
     pub fn replace(
         &mut self,
         config: PlacementConfig,
@@ -194,12 +194,12 @@ impl PlacementPolicy {
         self.sampled_at = None;
     }
 
-    /// True when the groups of the delegated sub-tree, or systemd's units, are wanted with the next sample.
+    /// True when the groups of the delegated sub-tree, or systemd units, are wanted with the next sample.
     fn wants_groups(&self, now: BootTime) -> bool {
         let may_gain = match self.config.groups {
             GroupChoice::Off => false,
             GroupChoice::Tree(_) => true,
-            // All of the system's are many.
+            // The system has many units: read them only where bulk threads could be deprioritised.
             GroupChoice::Auto => {
                 self.has_units && (!self.neighbours.is_empty() || !self.busy(&Step::Weight).is_empty())
             }
@@ -207,7 +207,7 @@ impl PlacementPolicy {
         may_gain && self.roster.has_front() && self.neighbours.are_due(now)
     }
 
-    /// True while it is not certain yet which units are beside a new foreground.
+    /// True while a new foreground may still be moved to another unit.
     fn has_unsettled_units(&self) -> bool {
         self.has_units && self.neighbours.are_unsettled() && !self.busy(&Step::Weight).is_empty()
     }
@@ -252,7 +252,7 @@ impl PlacementPolicy {
         self.sessions.forget(&sample.ended);
         self.sessions.take(facts, &self.roster, &self.leased);
         self.heirs.note(sample, &self.leased, &self.roster);
-        // A task that shows what was made of it, or what it was born with, does not show what is its own.
+        // Facts with leased or inherited values do not show a thread's own values.
         let mut changed = self.heirs.disinherit(facts, decisions);
         changed.extend(self.leased_threads());
         let tells_own = |facts: &&ThreadFacts| !changed.contains(&facts.tid) && !self.sessions.asked_alone(facts.tid);
@@ -290,44 +290,44 @@ impl PlacementPolicy {
         }
     }
 
-    /// Takes whether units of systemd compete by weights that may be changed.
+    /// Takes whether systemd units compete by weights that may be changed.
     pub(super) fn take_units(&mut self, has_units: bool) {
         self.has_units = has_units;
     }
 
-    /// Takes the lowest I/O priority that a thread can have; `None` where nothing is done about storage.
+    /// Takes the lowest I/O priority that a thread can get; `None` where nothing is done about storage.
     pub(super) fn take_storage(&mut self, lowest: Option<IoPriority>, config: &PlacementConfig) {
         self.storage.replace(lowest, config);
     }
 
-    /// Releases what it holds before the device is probed.
+    /// Releases all leases before the device is probed.
     pub(super) fn let_go_for_probe(&mut self, decisions: &mut Vec<Decision>) {
         self.release_all(CHANGED, decisions);
         self.storage.leave(CHANGED, decisions);
     }
 
-    /// CPUs come and go, with or without a word of it.
+    /// CPUs may go online or offline with or without an event.
     fn follow_online(&mut self, online: &[u32], decisions: &mut Vec<Decision>) {
         if online.is_empty() {
             return;
         }
         let machine = self.present.only(online);
         if machine != self.machine {
-            self.release_all("CPUs came or went", decisions);
+            self.release_all("CPUs went online or offline", decisions);
             self.back_off.clear();
             self.machine = machine;
         }
     }
 
-    /// Weight whenever there is a foreground and bulk work.
+    /// Lowers weights whenever there are a foreground and bulk threads.
     fn always_weigh(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         if self.held.is_none() && !self.busy(&Step::Weight).is_empty() {
             let rhythms = Rhythms::default();
             self.held = Some(Held::new(Step::Weight, now, None, rhythms, None));
-            self.reason = format!("{}, by the rule of weight", self.words(&Step::Weight));
+            self.reason = format!("{}, by the weight rule", self.words(&Step::Weight));
         }
         if self.held.as_ref().is_some_and(|held| now >= held.until) {
-            return self.release_all("chosen again after a while", decisions);
+            return self.release_all("expired: to be chosen again", decisions);
         }
         self.apply(now, decisions);
     }
@@ -395,7 +395,7 @@ impl Policy for PlacementPolicy {
             let Some(error) = outcome.error().filter(|_| outcome.held.is_none()) else { continue };
             let is_gone = matches!(outcome.effect, Effect::Missing(_));
             match &outcome.target {
-                // A thread may end at any time.
+                // A thread may exit at any time.
                 target if is_gone && target.thread().is_some() => continue,
                 Target::Group(_) | Target::GroupMember { .. } => {
                     self.without_groups = true;
@@ -426,11 +426,11 @@ impl Policy for PlacementPolicy {
         let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
         let sampling_ms = match self.roster.has_front() {
             false => self.config.idle_sampling_ms,
-            // What an opening needs is done, and nothing is judged before it is over.
+            // During an opening the step is already in force, and nothing is judged before the opening ends.
             true if self.opening.is_some() && self.held.is_some() && !self.has_unsettled_units() => {
                 self.config.sampling_ms * 2
             }
-            // Twice as often at first: a new foreground should not have to wait for evidence.
+            // Twice as often at first, so that a new foreground soon has enough evidence.
             true if is_new || self.has_unsettled_units() => self.config.sampling_ms.div_ceil(2),
             true => self.config.sampling_ms,
         };

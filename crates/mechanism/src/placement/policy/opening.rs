@@ -1,10 +1,9 @@
-//! While something comes to the foreground: where one CPU is all there is, a busy background thread takes its share of it from
-//! whatever opens, so it weighs less at once and for as long as an opening takes.
+//! Openings: while an application comes to the foreground on a device with one CPU, busy background threads take CPU time from
+//! it. They are deprioritised at once, for the configured length of an opening.
 //!
-//! That holds for threads that are not bulk as well: a download that works for 15 of every 40 ms makes an opening half as long
-//! again. Who draws for the foreground is part of the opening, and so is who was given a higher priority than most.
-//! An opening is over before a trial could be judged. On several CPUs the foreground may find one that is free, so there the
-//! ladder decides.
+//! This includes threads that are not bulk: a download that works for 15 of every 40 ms makes an opening 50 % longer. Threads
+//! that draw for the foreground are part of the opening, and so are threads with a raised priority. An opening ends before a
+//! trial could be judged. With several CPUs the foreground may find an idle one, so the ladder decides there.
 
 use std::time::Duration;
 
@@ -17,9 +16,9 @@ use crate::placement::threads::roster::Member;
 use crate::placement::trial::Rhythms;
 use brisk_sys::BootTime;
 
-/// What asks for less than this share of a CPU hardly makes an opening longer.
+/// Threads with a lower CPU demand hardly delay an opening.
 const IN_THE_WAY: f64 = 0.25;
-/// Display servers and compositors, as /proc/PID/comm has them: its first 15 letters.
+/// Display servers and compositors by /proc/PID/comm, which has the first 15 bytes of the name.
 const DRAWS: [&str; 17] = [
     "Xorg",
     "Xwayland",
@@ -40,8 +39,8 @@ const DRAWS: [&str; 17] = [
     "RenderEngine",
 ];
 
-/// True for a background thread that weighs less while something opens: bulk work, and what asks for as much as to be noticed
-/// unless it is known to draw, was given a higher priority, or nothing is known of it.
+/// True for a background thread that is deprioritised during an opening: a bulk thread, or one with enough demand to matter,
+/// unless it draws, has a raised priority, or its facts are unknown.
 pub(super) fn makes_room_for_opening(member: &Member) -> bool {
     if member.habits.class() == Class::Bulk {
         return true;
@@ -51,10 +50,10 @@ pub(super) fn makes_room_for_opening(member: &Member) -> bool {
 }
 
 impl PlacementPolicy {
-    /// The foreground has changed, and `is_some` comes to it: what is leased for the one before is kept where it is wanted for this
-    /// one. Who is launched is not known to the roster before the next sample.
+    /// The foreground has changed; `is_some` is false if none is left. Leases for the previous foreground that are still wanted
+    /// are kept. The roster does not know a launched process before the next sample.
     pub(super) fn open(&mut self, now: BootTime, is_some: bool, decisions: &mut Vec<Decision>) {
-        const WHY: &str = "something else came to the front";
+        const WHY: &str = "the foreground changed";
         let lasts = Duration::from_millis(self.config.opening_ms);
         let is_wanted = self.config.rule == Rule::Brisk && !lasts.is_zero() && self.machine.cores().len() == 1;
         self.opening = (is_wanted && is_some).then(|| now + lasts);
@@ -64,7 +63,7 @@ impl PlacementPolicy {
         }
     }
 
-    /// True while an opening goes on; ends one that is over.
+    /// True during an opening; ends one that is over.
     pub(super) fn is_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) -> bool {
         let Some(until) = self.opening else { return false };
         if now >= until {
@@ -75,12 +74,12 @@ impl PlacementPolicy {
         self.opening.is_some()
     }
 
-    /// What is in the way of what opens weighs less, also what has got in its way since.
+    /// Deprioritises the background threads that delay the opening, including those that became busy since it began.
     pub(super) fn weigh_for_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(until) = self.opening else { return };
         self.stand_for_opening(now);
         let step = Step::Weight;
-        self.reason = format!("{}, while something opens", self.words(&step));
+        self.reason = format!("{}, while an application opens", self.words(&step));
         let held = Held::new(step, now, None, Rhythms::default(), None);
         self.held = Some(Held { until, ..held });
         self.apply(now, decisions);

@@ -1,9 +1,9 @@
-//! Sessions and control groups of bulk work alone weigh less for as long as there is a foreground, without a trial: the weight
-//! of a whole group counts only where a CPU is wanted by more than one, takes nothing that no other thread wants, and leaves
-//! all threads in the group what they are to each other. So nothing has to be gained first.
+//! Sessions and control groups that have only bulk threads are deprioritised for as long as there is a foreground, without a
+//! trial: a group's weight matters only under contention, costs no CPU time that no other thread wants, and does not change how
+//! the threads in the group share. So no gain has to be shown first.
 //!
-//! One thing can go wrong: the foreground waits for one of them to do its work. Then it runs less than before, and runs more
-//! again without it.
+//! One thing can go wrong: the foreground waits for work that such a thread does. Then it runs less than before, and more
+//! again without the lower weight.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,36 +14,36 @@ use crate::placement::step::{Demands, Rung, Step};
 use crate::{Decision, Target};
 use brisk_sys::BootTime;
 
-/// What the foreground does with and without it is seen over this long each.
+/// The foreground is measured with and without the lower weight, for this long each.
 const SEEN_FOR: Duration = Duration::from_millis(500);
-/// Before that, nothing is said: what was begun before is still to be done.
+/// The warm-up of each measurement: work from before must finish.
 const SETTLES: Duration = Duration::from_millis(100);
-/// Where nothing was seen of the foreground before, it is seen without this after so long.
+/// The time until the first measurement without the lower weight, where there was no baseline before.
 const FIRST_LEFT_OUT: Duration = Duration::from_secs(5);
-/// With less than this share of what it ran otherwise, the foreground may wait for what weighs less.
+/// Below this fraction of its other run rate, the foreground may be waiting for deprioritised threads.
 const NO_LESS_RUN: f64 = 0.85;
-/// What is done when it begins, up to the next decision of the ladder.
-const BEGUN: &str = "bulk work weighs less as a whole while there is a foreground";
-/// Why nothing weighs less as a whole for a while.
-const NEEDS: &str = "the foreground ran less while sessions of bulk work weighed less, and more without";
+/// The reason from the start until the next decision of the ladder.
+const BEGUN: &str = "sessions and groups of bulk threads are deprioritised while there is a foreground";
+/// Why whole sessions and groups are not deprioritised during the back-off.
+const NEEDS: &str = "the foreground ran less while sessions of bulk threads were deprioritised, and more without";
 
-/// What is known of that.
+/// The state of these lower weights ("standing").
 #[derive(Debug)]
 pub(super) struct Standing {
     since: BootTime,
     phase: Phase,
-    /// What the foreground did in this phase.
+    /// What the foreground did in this phase, without the warm-up.
     seen: Totals,
     phase_since: BootTime,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// It has just begun; the foreground ran so many CPUs before, where that was seen for long enough.
+    /// Just started; holds the foreground's run rate before, if it was measured for long enough.
     New(Option<f64>),
-    /// Nothing speaks against it; it is left out once more after so long.
+    /// No harm found; suspended for a measurement after this long.
     Trusted(Duration),
-    /// It is left out to see what the foreground runs then; it ran so many CPUs with it.
+    /// Suspended for a measurement; holds the foreground's run rate with the lower weights.
     LeftOut(f64),
 }
 
@@ -58,7 +58,7 @@ impl Standing {
         (self.phase, self.phase_since, self.seen) = (phase, now, Totals::default());
     }
 
-    /// Takes a sample that ended at `now`; false where the foreground needs those that weigh less.
+    /// Takes a sample that ended at `now`; false where the foreground needs the deprioritised threads.
     fn take(&mut self, now: BootTime, sample: Totals) -> bool {
         if now.since(self.phase_since + SETTLES).as_nanos() >= u128::from(sample.wall_ns) {
             self.seen += sample;
@@ -73,12 +73,12 @@ impl Standing {
             Phase::New(None) => self.enter(now, Phase::Trusted(FIRST_LEFT_OUT)),
             Phase::LeftOut(ran) if ran < runs * NO_LESS_RUN && runs >= AT_REST => return false,
             Phase::LeftOut(_) => self.enter(now, Phase::Trusted(CHOSEN_FOR)),
-            // What is in the foreground may do something else by now.
+            // The foreground may do something else by now.
             Phase::Trusted(length) if now.since(self.phase_since) >= length => {
                 let next = if runs < AT_REST { Phase::Trusted(CHOSEN_FOR) } else { Phase::LeftOut(runs) };
                 self.enter(now, next);
             }
-            // Of a minute the last second counts.
+            // Only the last second before the suspension matters.
             Phase::Trusted(_) if Duration::from_nanos(self.seen.wall_ns) >= WINDOW => self.seen = Totals::default(),
             Phase::Trusted(_) => {}
         }
@@ -89,14 +89,14 @@ impl Standing {
         matches!(self.phase, Phase::LeftOut(_))
     }
 
-    /// Since when something weighs less as a whole.
+    /// Since when whole sessions or groups are deprioritised; `None` while that is suspended.
     pub(super) fn since(&self) -> Option<BootTime> {
         (!self.is_left_out()).then_some(self.since)
     }
 }
 
 impl PlacementPolicy {
-    /// Begins, judges or ends it.
+    /// Starts, judges or ends the standing deprioritisation.
     pub(super) fn stand(&mut self, now: BootTime, totals: Totals) {
         if self.standing.as_mut().is_some_and(|standing| !standing.take(now, totals)) {
             self.back_off.add(now, Rung::Whole);
@@ -114,7 +114,7 @@ impl PlacementPolicy {
         }
     }
 
-    /// While something opens, it begins at once, and is not left out: what the foreground ran before says nothing of that.
+    /// Starts it at once for an opening, without suspension: what the foreground ran before says nothing about the opening.
     pub(super) fn stand_for_opening(&mut self, now: BootTime) {
         self.begin_or_end(now, Totals::default());
         if let Some(standing) = self.standing.as_mut().filter(|standing| standing.is_left_out()) {
@@ -122,8 +122,8 @@ impl PlacementPolicy {
         }
     }
 
-    /// Ends it where no session or group of bulk work is left, and begins it where one is; true when it has begun. `before` is what
-    /// the foreground did without it.
+    /// Ends it where no session or group of bulk threads is left, and starts it where one appeared; true when it has started.
+    /// `before` is the baseline of the foreground.
     fn begin_or_end(&mut self, now: BootTime, before: Totals) -> bool {
         let is_wanted = !self.whole_demands(now, &Step::Weight).is_empty();
         if !is_wanted {
@@ -136,13 +136,13 @@ impl PlacementPolicy {
         begins
     }
 
-    /// What sessions and groups give up without a trial now.
+    /// The demands on whole sessions and groups that are in force without a trial.
     pub(super) fn standing_demands(&self, now: BootTime) -> Demands {
         let is_in_force = self.standing.as_ref().is_some_and(|standing| !standing.is_left_out());
         if is_in_force { self.whole_demands(now, &Step::Weight) } else { Demands::new() }
     }
 
-    /// What sessions and groups of bulk work alone give up by `step`.
+    /// The demands of `step` on sessions and groups that have only bulk threads.
     pub(super) fn whole_demands(&self, now: BootTime, step: &Step) -> Demands {
         let nice_levels = self.nice_levels();
         let mut demands: Demands = BTreeMap::new();
@@ -162,7 +162,7 @@ impl PlacementPolicy {
                 }),
             );
         }
-        // Where all is not known yet nothing begins, but what has begun goes on.
+        // While facts are incomplete no session is newly lowered, but existing leases continue.
         demands.retain(|target, _| {
             let may_begin = !matches!(target, Target::Autogroup(_)) || !self.sessions.is_incomplete();
             (may_begin || self.leased.has(target)) && self.leased.refusal(target).is_none()
@@ -170,7 +170,7 @@ impl PlacementPolicy {
         demands
     }
 
-    /// Has that done where no step of the ladder is in force.
+    /// Applies the standing demands where no step of the ladder is in force.
     pub(super) fn hold_standing(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         if self.held.is_none() {
             let wanted = self.standing_demands(now);

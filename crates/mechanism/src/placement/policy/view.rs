@@ -1,4 +1,4 @@
-//! What the policy tells of itself: every thread that is awake, what is done about it, and why.
+//! The policy's own report: every thread that is awake, how it is treated, and why.
 
 use super::PlacementPolicy;
 use crate::Target;
@@ -9,7 +9,7 @@ use crate::placement::threads::classify::Class;
 use crate::placement::threads::roster::{Member, most_demanding};
 use crate::placement::trial::Trial;
 
-/// A thread that is put on a CPU less often than this is as good as asleep.
+/// A thread that is scheduled in less often than this counts as asleep.
 const AWAKE_HZ: f64 = 0.2;
 
 impl PlacementPolicy {
@@ -17,7 +17,7 @@ impl PlacementPolicy {
         let mut view = ThreadView::of(member, leased);
         if self.roster.makes_room_for_children(member.thread.pid) && view.class != Class::Bulk {
             view.class = Class::Bulk;
-            view.reason = "starts short-lived processes that are bulk work together".to_owned();
+            view.reason = "fork parent: its short-lived children are CPU-bound together".to_owned();
         }
         let counts = self.sessions.reach(member).filter(|_| view.class == Class::Bulk && !view.is_front);
         if let Some(reach) = counts.filter(|reach| *reach != Reach::Nice) {
@@ -30,7 +30,7 @@ impl PlacementPolicy {
         view
     }
 
-    /// What it does and why, with every thread that is awake.
+    /// The current step and its reason, with every thread that is awake.
     pub fn snapshot(&self) -> PlacementSnapshot {
         let treatment = |member: &Member| {
             let is_own = |(target, _): &(&Target, &str)| target.thread() == Some(member.thread.tid);
@@ -42,13 +42,13 @@ impl PlacementPolicy {
                 let (folder, _) = self.neighbours.of(member.thread.pid)?;
                 let weight = Target::GroupWeight(folder.clone());
                 let (_, value) = self.leased.held().find(|(target, _)| **target == weight)?;
-                Some(format!("its group weighs {value}"))
+                Some(format!("group weight {value}"))
             };
             let of_session = || {
                 let (id, _) = self.sessions.of(member)?;
                 let is_it = |(target, _): &(&Target, &str)| **target == Target::Autogroup(id);
                 let (_, nice) = self.leased.held().find(is_it)?;
-                Some(format!("its session weighs as nice {nice} does"))
+                Some(format!("session nice {nice}"))
             };
             let given: Vec<String> = room.or_else(of_group).or_else(of_session).into_iter().chain(clamp).collect();
             (!given.is_empty()).then(|| given.join(", "))

@@ -1,8 +1,8 @@
-//! Who in the background moves so much from and to storage that the foreground waits for it, and gives way for a while: the
-//! gain bound and the trial that CPUs have, for storage. Pure.
+//! Finds background processes that make the foreground wait for storage, and lowers their I/O priority: the gain bound and
+//! the trial of CPUs, applied to storage. Pure.
 //!
-//! Most a foreground can win is what it waits, and no more than the disks were busy for others. A reader that waits less
-//! reads more, so whether it helped is told by what it waits for each byte.
+//! A foreground can gain at most its waiting time, and no more than the disks' busy time for bulk processes. A reader that
+//! waits less reads more, so a trial compares the waiting time per byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
@@ -18,41 +18,41 @@ use brisk_sys::{BootTime, Target};
 
 /// How often storage is sampled while there is a foreground.
 pub const SAMPLING_PERIOD: Duration = Duration::from_secs(1);
-/// A sample that comes later than this says nothing of what happens now.
+/// Samples that are farther apart are not compared.
 const FRESH: Duration = Duration::from_secs(3);
-/// Looks that are evidence, and that a trial lasts.
+/// The number of samples before a decision, and in a trial.
 const EVIDENCE: u32 = 3;
-/// Who gives way moves at least this share of everything, and this much in a second.
+/// A bulk process moves at least this share of all bytes, and this many bytes per second.
 const BULK_SHARE: f64 = 0.3;
 const BULK_BYTES_PER_S: f64 = 1024.0 * 1024.0;
-/// A trial has helped when the foreground waits at most this part of what it waited.
+/// A trial has helped when the foreground waits at most this fraction of the baseline.
 const HELPS: f64 = 0.8;
-/// What helps is chosen again after this long; leases last a little longer, for the case that the daemon hangs.
+/// A step that helps is chosen again after this long. Leases last longer: they expire only if the daemon hangs.
 const CHOSEN_FOR: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(90);
-/// What did not help is tried again after this long, then after twice as long each time up to the longest.
+/// The first pause after a step that did not help; it doubles each time up to the longest.
 const BACK_OFF: Duration = Duration::from_secs(10);
 const BACK_OFF_LONGEST: Duration = Duration::from_secs(600);
 
-/// What was seen at one moment, all counted since boot.
+/// The counters at one time, all since boot.
 #[derive(Debug, Clone, Default)]
 pub struct StorageSample {
     /// How long some foreground task has waited for storage.
     pub waited: Duration,
-    /// How long disks were busy, each for itself.
+    /// The busy time of the disks, summed.
     pub busy: Duration,
-    /// Bytes that each process has moved.
+    /// Bytes that each process has read and written.
     pub moved: BTreeMap<Life, u64>,
 }
 
-/// A thread that could give way.
+/// A thread that could get a lower priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageThread {
-    /// Its number.
+    /// Its thread id.
     pub tid: u32,
     /// Field 22 of /proc/TID/stat.
     pub start_time_ticks: u64,
-    /// How it ranks now.
+    /// Its current I/O priority.
     pub priority: IoPriority,
 }
 
@@ -63,14 +63,14 @@ impl StorageThread {
     }
 }
 
-/// What the foreground did in some looks.
+/// What the foreground did in several samples.
 #[derive(Debug, Clone, Copy, Default)]
 struct Front {
     samples: u32,
     wall: Duration,
     waited: Duration,
     bytes: u64,
-    /// How long disks were busy for those who could give way.
+    /// The disks' busy time for bulk processes.
     bulk: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Front {
         Self::share(self.waited.min(self.bulk), self.wall)
     }
 
-    /// What it waits now of what it waited `before`, for each byte where it moved any in both.
+    /// The waiting time as a fraction of the time `before`; per byte where it moved bytes in both periods.
     fn cost_since(&self, before: &Self) -> f64 {
         let per = |front: &Self, bytes: u64| front.waited.as_secs_f64() / bytes as f64;
         let (now, then) = match (self.bytes, before.bytes) {
@@ -104,7 +104,7 @@ impl AddAssign for Front {
     }
 }
 
-/// What happened in `wall` between two looks, and who beside those in `front` moved so much that he could give way.
+/// The activity in `wall` between two samples, and the bulk processes that are not in `front`.
 fn between(before: &StorageSample, now: &StorageSample, wall: Duration, front: &BTreeSet<u32>) -> (Front, Vec<Life>) {
     let moved = |(life, bytes): (&Life, &u64)| Some((*life, bytes.saturating_sub(*before.moved.get(life)?)));
     let moved: Vec<(Life, u64)> = now.moved.iter().filter_map(moved).collect();
@@ -128,18 +128,18 @@ fn between(before: &StorageSample, now: &StorageSample, wall: Duration, front: &
 #[derive(Debug)]
 struct Held {
     since: BootTime,
-    /// What was seen before, until it is known whether it helps.
+    /// The baseline, until the trial is judged.
     before: Option<Front>,
-    /// The processes that give way, with all that they have started since.
+    /// The deprioritised processes, with the threads and children that they have created since.
     bulk: BTreeMap<Life, BTreeSet<Kin>>,
 }
 
-/// Its state.
+/// The policy for storage contention.
 #[derive(Debug)]
 pub struct StoragePolicy {
     least_gain: f64,
     lowest: IoPriority,
-    /// What the foreground had waited when that was asked last.
+    /// The foreground's waiting time at the last query.
     waited: Option<(BootTime, Duration)>,
     last: Option<(BootTime, StorageSample)>,
     seen: Front,
@@ -149,7 +149,7 @@ pub struct StoragePolicy {
 }
 
 impl StoragePolicy {
-    /// A policy that acts where `least_gain_percent` could be won, by the priority `lowest`.
+    /// A policy that lowers priorities to `lowest` where `least_gain_percent` could be gained.
     pub fn new(least_gain_percent: f64, lowest: IoPriority) -> Self {
         Self {
             least_gain: least_gain_percent / 100.0,
@@ -163,8 +163,8 @@ impl StoragePolicy {
         }
     }
 
-    /// True when all processes should be sampled: one of them gives way, or the foreground, which has `waited` so long in all,
-    /// has waited enough for it since it was asked last.
+    /// True when all processes should be sampled: some are deprioritised, or the foreground has waited enough since the last
+    /// query. `waited` is its total waiting time.
     pub fn wants_sample(&mut self, now: BootTime, waited: Duration) -> bool {
         let before = self.waited.replace((now, waited));
         let share = before.map_or(0.0, |(at, before)| Front::share(waited.saturating_sub(before), now.since(at)));
@@ -175,14 +175,14 @@ impl StoragePolicy {
         wants
     }
 
-    /// Gives everything back and forgets what was learned: the foreground is another, or there is none.
+    /// Restores everything and drops what was learned: the foreground has changed or has gone.
     pub fn begin_again(&mut self, why: &str, decisions: &mut Vec<Decision>) {
         self.release(why, decisions);
         (self.waited, self.last) = (None, None);
         self.back_off.clear();
     }
 
-    /// Takes a sample; returns the processes that are to give way from now on.
+    /// Takes a sample; returns the processes to deprioritise from now on.
     pub fn take(
         &mut self,
         now: BootTime,
@@ -216,11 +216,11 @@ impl StoragePolicy {
         bulk
     }
 
-    /// Makes `threads` of those processes give way; a thread that ranks as low already, or that another program put first, stays.
+    /// Lowers the priority of `threads` of these processes, except threads that are already that low or have real-time class.
     pub fn make_way(&mut self, now: BootTime, threads: &[StorageThread], decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
         let gain = held.before.map_or(0.0, |before| before.gain_bound());
-        let reason = format!("the foreground could be spared {:.0} % of its time, waiting for storage", gain * 100.0);
+        let reason = format!("the foreground could save {:.0} % of its time, now waiting for storage", gain * 100.0);
         for thread in threads {
             let is_lower = match thread.priority.class {
                 IoClass::None => true,
@@ -236,7 +236,7 @@ impl StoragePolicy {
         self.end_in_vain(now);
     }
 
-    /// Takes what became of its decisions: where no thread's priority was lowered, the trial is over.
+    /// Takes the outcomes of its decisions: where no thread's priority was lowered, the trial is over.
     pub fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome]) {
         outcomes.iter().for_each(|outcome| self.leases.take(now, outcome));
         self.end_in_vain(now);
@@ -248,14 +248,14 @@ impl StoragePolicy {
         }
     }
 
-    /// Notes who has come to be of the process `of` since it gave way: they rank as it does.
+    /// Notes the threads and children that process `of` has created since it was deprioritised: they inherit its priority.
     pub fn note_kin(&mut self, of: Life, kin: impl IntoIterator<Item = Kin>) {
         if let Some(known) = self.held.as_mut().and_then(|held| held.bulk.get_mut(&of)) {
             known.extend(kin);
         }
     }
 
-    /// Processes whose kin is to be noted.
+    /// The deprioritised processes, and since when: their new threads and children are to be queried.
     pub fn parents(&self) -> impl Iterator<Item = (Life, BootTime)> {
         self.held.iter().flat_map(|held| held.bulk.keys().map(|life| (*life, held.since)))
     }
@@ -266,21 +266,21 @@ impl StoragePolicy {
             Some(before) if seen.cost_since(&before) > HELPS => {
                 let cost = seen.cost_since(&before) * 100.0;
                 self.release(
-                    &format!("it did not help: the foreground waits {cost:.0} % of what it waited"),
+                    &format!("it did not help: the foreground waits {cost:.0} % as long as before"),
                     decisions,
                 );
                 self.back_off.add(now, ());
             }
             Some(_) => self.back_off.forgive(()),
-            None if now.since(held.since) >= CHOSEN_FOR => self.release("chosen again after a while", decisions),
+            None if now.since(held.since) >= CHOSEN_FOR => self.release("expired: to be chosen again", decisions),
             None => {}
         }
         if self.held.as_ref().is_some_and(|held| held.bulk.is_empty()) {
-            self.release("the processes that gave way have ended", decisions);
+            self.release("the deprioritised processes have exited", decisions);
         }
     }
 
-    /// A process that was started by one that gave way, which has ended since, ranks as all others do.
+    /// Restores the default priority of threads and children of a deprioritised process that has exited.
     fn free_orphans(&mut self, sample: &StorageSample, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
         let inherited = self.lowest.to_string();
@@ -290,7 +290,7 @@ impl StoragePolicy {
                 let target = Target::IoPriority { tid: *tid, start_time_ticks: *start_time_ticks };
                 let original = IoPriority { class: IoClass::None, data: 0 }.to_string();
                 let action = Action::Disinherit { target, inherited: inherited.clone(), original };
-                decisions.push(Decision { action, reason: "who made it has ended".to_owned() });
+                decisions.push(Decision { action, reason: "inherited from a process that has exited".to_owned() });
             }
             is_there
         });

@@ -14,7 +14,7 @@ fn target(tid: u32) -> Target {
     Target::IoPriority { tid, start_time_ticks: 100 }
 }
 
-/// A device on which the foreground, process 1, and process 2 read, beside others who hardly do.
+/// A device on which the foreground (process 1) and process 2 read, and process 3 does not.
 struct Device {
     policy: StoragePolicy,
     now: BootTime,
@@ -53,7 +53,7 @@ impl Device {
         self.kernel.held().into_keys().collect()
     }
 
-    /// A second in which the foreground waits and moves so much, and process 2 moves so much.
+    /// A second in which the foreground waits `waited_ms` and moves `front_mib`, and process 2 moves `bulk_mib`.
     fn second(&mut self, waited_ms: u64, front_mib: u64, bulk_mib: u64) {
         self.now = self.now + Duration::from_secs(1);
         let ended = self.kernel.expire(self.now, &mut |_| Ok(()));
@@ -93,19 +93,19 @@ impl Device {
 
 // Verifies PLACE-2.
 #[test]
-fn who_keeps_the_foreground_waiting_gives_way() {
+fn a_process_that_delays_the_foregrounds_io_gets_a_lower_rank() {
     for (waited_ms, front_mib, bulk_mib, expected) in [
         (900, 10, 40, true),
-        // It waits, but hardly for others.
+        // It waits, but hardly for other processes.
         (900, 40, 1, false),
         (900, 0, 0, false),
-        // It waits for less than what is worth it.
+        // It waits less than the minimum gain.
         (59, 1, 40, false),
         (61, 1, 40, true),
     ] {
         let mut device = Device::new();
         device.seconds(3, waited_ms, front_mib, bulk_mib);
-        assert!(!device.is_held(), "too little is known");
+        assert!(!device.is_held(), "too few samples");
         device.second(waited_ms, front_mib, bulk_mib);
         assert_eq!(device.is_held(), expected, "{waited_ms} ms, {front_mib} and {bulk_mib} MiB");
         assert!(!expected || device.held() == [target(2)]);
@@ -122,14 +122,14 @@ fn what_the_kernel_refuses_is_no_trial_and_is_tried_again_later() {
     let mut device = Device { kernel: Kernel::refusing(refused), ..Device::new() };
     device.seconds(18, 900, 10, 40);
     assert!(!device.is_held(), "{:?}", device.said);
-    assert!(device.said.len() <= 2, "not at every look: {:?}", device.said);
+    assert!(device.said.len() <= 2, "not at every sample: {:?}", device.said);
     device.seconds(20, 500, 10, 40);
     assert!(device.is_held(), "{:?}", device.said);
 }
 
 // Verifies PLACE-2.
 #[test]
-fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
+fn a_useless_step_is_reverted_and_retried_with_back_off() {
     let mut device = Device::new();
     device.seconds(4, 900, 10, 40);
     let mut begun = vec![device.now];
@@ -146,12 +146,12 @@ fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
 
 // Verifies PLACE-2.
 #[test]
-fn what_helps_stays_for_a_minute() {
+fn a_useful_step_is_held_for_a_minute() {
     for (waited_ms, front_mib, expected) in [
-        // A reader that waits all the time reads more.
+        // A reader that always waits reads more.
         (900, 20, true),
         (900, 11, false),
-        // One that waits now and then waits less.
+        // A reader that waits now and then waits less.
         (500, 10, true),
         (0, 0, true),
     ] {
@@ -169,11 +169,11 @@ fn what_helps_stays_for_a_minute() {
 }
 
 #[test]
-fn another_foreground_ends_it_and_begins_a_new_trial() {
+fn a_foreground_change_ends_the_step_and_allows_a_new_trial() {
     let mut device = Device::new();
     device.seconds(4, 900, 10, 40);
     let mut decisions = Vec::new();
-    device.policy.begin_again("something else came to the front", &mut decisions);
+    device.policy.begin_again("the foreground changed", &mut decisions);
     device.carry_out(decisions);
     assert!(!device.is_held());
     device.seconds(3, 900, 10, 40);
@@ -231,7 +231,7 @@ fn all_are_sampled_only_while_the_foreground_waits() {
 }
 
 #[test]
-fn a_pause_of_the_daemon_is_no_evidence() {
+fn samples_before_a_pause_of_the_daemon_are_dropped() {
     let mut device = Device::new();
     device.seconds(3, 900, 10, 40);
     device.now = device.now + Duration::from_secs(60);

@@ -1,7 +1,7 @@
-//! What kind of task this is: from what it ran, what it waited for a CPU, and how often it was put on one.
+//! Classifies a thread by its run time, its run-queue delay, and how often it was scheduled in.
 //!
-//! A plain share of time says more of the competition than of the task: one that wants 37 % and gets a tenth of a busy
-//! CPU looks like 11 %. Time in the run queue is not the task's own choice, so demand = run / (wall - wait).
+//! A plain share of time shows the competition more than the thread: a thread that wants 37 % and gets a tenth of a busy CPU
+//! looks like 11 %. Run-queue delay is not the thread's own choice, so demand = run / (wall - wait).
 
 use std::fmt;
 use std::time::Duration;
@@ -10,36 +10,36 @@ use serde::{Deserialize, Serialize};
 
 use brisk_sys::process::schedstat::Usage;
 
-/// How long the past counts: a burst of 200 ms in 4 s stays far below bulk, a hog is known after 1.4 s.
+/// The time constant of the means: a burst of 200 ms in 4 s stays far below bulk, a CPU hog is detected after 1.4 s.
 const MEMORY: Duration = Duration::from_secs(2);
 /// No thread that has been known for less is classified as bulk.
 const ACQUAINTANCE: Duration = Duration::from_secs(1);
-/// No thread that has been known for less is deprioritised: most of those end before that helps.
+/// No thread that has been known for less is deprioritised: most such threads end before it would help.
 const NEWCOMER: Duration = Duration::from_millis(300);
-/// The kernel tells of a wait when it is over: so long a one may have begun before a sample.
+/// The kernel accounts a wait when it ends: at most this much of it is taken from earlier samples.
 const LONGEST_WAIT_S: f64 = 8.0;
 
-/// Demand from which a task is bulk, and below which it is so no longer.
+/// Demand from which a thread is bulk, and below which it no longer is.
 const BULK: [f64; 2] = [0.50, 0.35];
-/// Demand below which a task is light, and from which it is so no longer.
+/// Demand below which a thread is light, and from which it no longer is.
 const LIGHT: [f64; 2] = [0.15, 0.25];
-/// A light task's bursts are shorter.
+/// The longest mean burst of a light thread.
 const LIGHT_BURST: Duration = Duration::from_millis(20);
-/// A light task that is put on a CPU more often than this has a rhythm that can be missed.
+/// A light thread that is scheduled in at least this often has a period that it can miss.
 const RHYTHM_HZ: f64 = 5.0;
-/// Below this a task is as good as asleep, however long its bursts were.
+/// Demand below which a thread counts as asleep, however long its bursts were.
 const ASLEEP: f64 = 0.005;
 
-/// What a task is to the others.
+/// The class of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Short bursts that must come in time: audio, input, timers, and tasks that sleep.
+    /// Short, latency-sensitive bursts: audio, input, timers; also threads that sleep.
     #[default]
     Light,
-    /// Neither.
+    /// Neither light nor bulk.
     Interactive,
-    /// It takes what it can get for as long as it can.
+    /// Sustained CPU demand.
     Bulk,
 }
 
@@ -53,37 +53,37 @@ impl fmt::Display for Class {
     }
 }
 
-/// What is known of a task's habits: exponentially weighted means over [`MEMORY`].
+/// The CPU use of a thread: exponentially weighted means over [`MEMORY`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Habits {
     class: Class,
-    /// Seconds that it ran of those that are remembered.
+    /// Weighted run time in seconds.
     run_s: f64,
-    /// Seconds that are remembered: those in which it had the choice.
+    /// Weighted time in seconds in which it was not waiting for a CPU.
     own_s: f64,
     wait: f64,
-    /// Seconds on a CPU at a time.
+    /// Mean length of a burst in seconds.
     burst_s: f64,
-    /// Times that it was put on a CPU in a second.
+    /// How often it is scheduled in, per second.
     wakes_hz: f64,
-    /// Seconds in the run queue before it was put on a CPU.
+    /// Mean run-queue delay per burst in seconds.
     delay_s: f64,
-    /// The greatest share of a sample's time that it ever ran: the thesis's measure.
+    /// The greatest run share of any sample: the thesis's measure.
     greatest_share: f64,
     known_for: Duration,
-    /// How long it has neither run nor waited.
+    /// For how long it has neither run nor waited.
     silent_for: Duration,
 }
 
-/// The weight of what was learned in `part` of all the time that something is known: the first looks count as a plain
-/// mean, because nothing is known before them, not even zero.
+/// The weight of a new sample of length `part` when a thread has been known for `all`. The first samples form a plain mean,
+/// because nothing is known before them, not even zero.
 fn weight(part: Duration, all: Duration) -> f64 {
     let memory = 1.0 - (-part.as_secs_f64() / MEMORY.as_secs_f64()).exp();
     memory.max(part.as_secs_f64() / all.as_secs_f64())
 }
 
 impl Habits {
-    /// Learns from one look.
+    /// Learns from one sample.
     pub fn learn(&mut self, usage: &Usage) {
         let wall = Duration::from_nanos(usage.wall_ns);
         if wall.is_zero() {
@@ -102,14 +102,14 @@ impl Habits {
         if usage.slices > 0 {
             let each_s = |ns: u64| ns as f64 / 1e9 / f64::from(usage.slices);
             towards(&mut self.delay_s, each_s(usage.wait_ns));
-            // Others may have cut it short: what a light task is must also be seen by its demand.
+            // Preemption may have shortened the burst, so a light thread is also judged by its demand.
             towards(&mut self.burst_s, each_s(usage.run_ns));
         }
         self.class = self.classify();
     }
 
-    /// A task that only waits says nothing of what it wants: a hog that is starved does not become light by that. What a wait has
-    /// taken of the looks before, which seemed to be the task's own time, is taken from what they taught.
+    /// Waiting says nothing about demand: a starved hog must not become light. A wait that is accounted late includes time that
+    /// earlier samples counted as the thread's own; it is subtracted from what they contributed.
     fn learn_demand(&mut self, usage: &Usage) {
         let memory_s = MEMORY.as_secs_f64();
         let seconds = |ns: u64| ns as f64 / 1e9;
@@ -121,8 +121,7 @@ impl Habits {
         self.own_s = (self.own_s * kept + learned_s).max(self.run_s);
     }
 
-    /// Each border is crossed at one demand upwards and at a lower one downwards, so that a task at a border stays what
-    /// it is.
+    /// Hysteresis: each threshold has a higher demand upwards and a lower one downwards.
     fn classify(&self) -> Class {
         let bulk = BULK[usize::from(self.class == Class::Bulk)];
         let light = LIGHT[usize::from(self.class == Class::Light)];
@@ -136,57 +135,57 @@ impl Habits {
         }
     }
 
-    /// What it is.
+    /// Its class.
     pub fn class(&self) -> Class {
         self.class
     }
 
-    /// What it asks for while it has the choice, 0 to 1.
+    /// Its CPU demand: run time as a share of the time in which it was not waiting for a CPU, 0 to 1.
     pub fn demand(&self) -> f64 {
         if self.own_s > 0.0 { self.run_s / self.own_s } else { 0.0 }
     }
 
-    /// The share of time that it waits for a CPU, 0 to 1.
+    /// The share of time that it is runnable but not running, 0 to 1.
     pub fn wait(&self) -> f64 {
         self.wait
     }
 
-    /// How long it runs at a time.
+    /// The mean length of a burst.
     pub fn burst(&self) -> Duration {
         Duration::from_secs_f64(self.burst_s)
     }
 
-    /// True for one that has just come, and may be gone as soon.
+    /// True for a thread that is too new to be deprioritised.
     pub fn is_newcomer(&self) -> bool {
         self.known_for < NEWCOMER
     }
 
-    /// True for one that has been known for long enough to tell bulk work from what works now and then.
+    /// True for a thread that has been known for long enough to be classified as bulk.
     pub fn is_acquaintance(&self) -> bool {
         self.known_for >= ACQUAINTANCE
     }
 
-    /// True for one that has done nothing for a while, whatever it did before.
+    /// True for a thread that has neither run nor waited for one second.
     pub fn is_silent(&self) -> bool {
         self.silent_for >= ACQUAINTANCE
     }
 
-    /// How often it is put on a CPU.
+    /// How often it is scheduled in, per second.
     pub fn wakes_hz(&self) -> f64 {
         self.wakes_hz
     }
 
-    /// How long it waits each time.
+    /// The mean run-queue delay per burst.
     pub fn delay(&self) -> Duration {
         Duration::from_secs_f64(self.delay_s)
     }
 
-    /// True for a light task that wakes regularly, so that a longer wait would be noticed.
+    /// True for a light thread that wakes regularly, so that a longer wait would be detected.
     pub fn has_rhythm(&self) -> bool {
         self.class == Class::Light && self.wakes_hz >= RHYTHM_HZ
     }
 
-    /// The thesis's class.
+    /// Its class by the thesis.
     pub fn thesis_class(&self) -> ThesisClass {
         match self.greatest_share {
             share if share >= 0.5 => ThesisClass::OwnCore,
@@ -196,7 +195,7 @@ impl Habits {
     }
 }
 
-/// The thesis's classes, by the greatest share of a CPU that a task ever took: once up, a task never comes down.
+/// The thesis's classes, by the greatest share of a CPU that a thread ever used: a class never falls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThesisClass {
@@ -204,7 +203,7 @@ pub enum ThesisClass {
     OwnCore,
     /// 30 to 50 %: half a core.
     HalfCore,
-    /// Whatever is left.
+    /// Below 30 %.
     Rest,
 }
 
@@ -213,13 +212,13 @@ mod tests {
     use super::*;
     use brisk_base::random::Random;
 
-    /// One look of `wall_ms`, in which the task ran `run_us` and waited `wait_us` in `slices` pieces.
+    /// A sample of `wall_ms`, in which the thread ran `run_us` and waited `wait_us` in `slices` pieces.
     fn sample(wall_ms: u64, run_us: u64, wait_us: u64, slices: u32) -> Usage {
         Usage { wall_ns: wall_ms * 1_000_000, run_ns: run_us * 1000, wait_ns: wait_us * 1000, slices }
     }
 
     #[test]
-    fn demand_leaves_out_what_others_took() {
+    fn demand_excludes_run_queue_delay() {
         for (usage, expected) in [
             (sample(100, 0, 0, 0), 0.0),
             (sample(100, 37_000, 0, 3), 0.37),
@@ -236,7 +235,7 @@ mod tests {
         }
     }
 
-    /// A task as a repeated pattern of looks, each 100 ms.
+    /// A thread as a repeated pattern of samples of 100 ms.
     struct Pattern {
         name: &'static str,
         samples: &'static [(u64, u64, u32)],
@@ -268,7 +267,7 @@ mod tests {
             rhythm: true,
         },
         Pattern {
-            name: "music that has to wait a little",
+            name: "music with short waits",
             samples: &[(5_000, 8_000, 5)],
             class: Class::Light,
             thesis: ThesisClass::Rest,
@@ -337,7 +336,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn how_often_one_looks_changes_nothing() {
+    fn habits_do_not_depend_on_the_sampling_period() {
         for pattern in &PATTERNS {
             let mut seldom = Habits::default();
             for second in 0..30_usize {
@@ -363,7 +362,7 @@ mod tests {
             samples += 1;
             assert!(samples <= 15, "{habits:?}");
         }
-        assert!(samples >= 10, "a burst of a second is no hog: {samples}");
+        assert!(samples >= 10, "a burst of one second is not bulk: {samples}");
         (0..1000).for_each(|_| habits.learn(&sample(100, 0, 100_000, 0)));
         assert_eq!(habits.class(), Class::Bulk, "it waits all the time: {habits:?}");
         let mut rests = 0;
@@ -374,8 +373,8 @@ mod tests {
         assert!((5..=30).contains(&rests), "{rests}");
     }
 
-    /// What schedstat has counted at `now_ms` of a task that runs for five seconds and then `run_ms` after every `wait_ms`
-    /// that it waits: a wait counts when it is over.
+    /// The schedstat counters at `now_ms` of a thread that runs for five seconds, and then `run_ms` after every wait of
+    /// `wait_ms`. The kernel accounts a wait when it ends.
     fn starved(now_ms: u64, run_ms: u64, wait_ms: u64) -> [u64; 3] {
         let since = now_ms.saturating_sub(5000);
         let (turns, rest) = (since / (run_ms + wait_ms), since % (run_ms + wait_ms));
@@ -385,7 +384,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn a_hog_that_waits_for_longer_than_a_look_stays_one() {
+    fn a_hog_that_waits_for_longer_than_a_sample_stays_one() {
         for (run_ms, wait_ms) in [(3, 30), (3, 60), (3, 97), (8, 90), (3, 250), (3, 1000), (3, 1900)] {
             for sampling_ms in [50, 100, 1000] {
                 let mut habits = Habits::default();
@@ -403,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_task_is_not_called_bulk_at_once() {
+    fn a_new_thread_is_not_bulk_within_one_second() {
         let mut habits = Habits::default();
         for _ in 0..9 {
             habits.learn(&sample(100, 100_000, 0, 1));
@@ -420,7 +419,7 @@ mod tests {
         let mut habits = Habits::default();
         let (mut changes, mut before) = (0, habits.class());
         for _ in 0..3000 {
-            // Between 30 and 60 %, on both sides of the border at 50 %.
+            // Between 30 and 60 %, on both sides of the threshold at 50 %.
             habits.learn(&sample(100, 30_000 + random.below(30_000) as u64, 0, 5));
             changes += u32::from(habits.class() != before);
             before = habits.class();
@@ -429,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn any_numbers_make_sound_habits() {
+    fn any_counters_give_habits_within_range() {
         let mut random = Random::new(11);
         for _ in 0..200 {
             let mut habits = Habits::default();

@@ -1,7 +1,7 @@
-//! Processes whose children are bulk work together, though none of them lives long enough to be known: builds, scripts.
+//! Fork parents: processes with short-lived children that are CPU-bound together, such as builds and scripts.
 //!
 //! A child that has ended by the next sample cannot be deprioritised. But a child inherits its parent's attributes, so
-//! deprioritising the parent reaches them all; what they used, the kernel adds up as the parent waits for each (cutime, cstime).
+//! deprioritising the parent reaches all of them. The kernel sums their CPU time as the parent reaps each (cutime, cstime).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use brisk_sys::process::TICK_MS;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Sample;
 
-/// A process is asked about after so many new children.
+/// A process's facts are requested after this many new children.
 const CHILDREN: u32 = 2;
-/// It is forgotten when no new one has been seen for so long.
+/// A process is forgotten when it has had no new child for this long.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
-/// So many processes are asked about at most.
+/// The most processes that are followed.
 const MOST: usize = 8;
-/// What children cost is measured over at least this: it is told when each has ended.
+/// CPU time of children is measured over at least this period, because the kernel adds it only when a child has ended.
 const PERIOD: Duration = Duration::from_millis(950);
-/// Of a parent that is no older, everything is measured at once: a build should be known before it has lasted for two periods.
+/// A parent of at most this age is measured from its start at once, so that a build is detected within two periods.
 const YOUNG: Duration = Duration::from_secs(10);
-/// CPUs from which the children of a fork parent are bulk, and below which it is so no longer.
+/// The children's CPU use from which a fork parent is bulk, and below which it no longer is.
 const BULK: [f64; 2] = [0.50, 0.35];
-/// More than the CPUs could have given is what a child that has ended had used in a long life.
+/// A rate above this multiple of the CPUs comes from a long-lived child that has just ended, and is ignored.
 const PLAUSIBLE: f64 = 1.25;
-/// The first process is every process's ancestor, and one that lost its parent is its child.
+/// Init is excluded: it is every process's ancestor, and orphans become its children.
 const INIT: u32 = 1;
 
 /// The parents of short-lived children.
@@ -37,13 +37,13 @@ struct ForkParent {
     children: u32,
     seen_at: BootTime,
     measured: Option<(BootTime, u64)>,
-    /// CPUs that its children filled.
+    /// The number of CPUs that its children used.
     rate: f64,
     is_bulk: bool,
 }
 
 impl ForkParents {
-    /// Notes whose children came, and forgets who has none any more.
+    /// Counts new children by parent, and forgets parents without new children.
     pub(in crate::placement) fn note(&mut self, now: BootTime, sample: &Sample) {
         for child in sample.born.iter().filter(|thread| thread.tid == thread.pid && thread.parent > INIT) {
             if self.0.len() == MOST && !self.0.contains_key(&child.parent) {
@@ -64,7 +64,7 @@ impl ForkParents {
             .retain(|pid, fork_parent| now.since(fork_parent.seen_at) < FORGOTTEN_AFTER && !sample.ended.contains(pid));
     }
 
-    /// The processes whose facts are wanted with the next look.
+    /// The processes that need facts with the next sample.
     pub(in crate::placement) fn unknown(&self, now: BootTime) -> impl Iterator<Item = u32> {
         let is_due = move |(_, fork_parent): &(&u32, &ForkParent)| {
             let is_old = fork_parent.measured.is_none_or(|(at, _)| now.since(at) >= PERIOD);
@@ -73,7 +73,7 @@ impl ForkParents {
         self.0.iter().filter(is_due).map(|(&pid, _)| pid)
     }
 
-    /// Learns from what was asked for, on a device with so many CPUs.
+    /// Learns from the requested facts, on a device with `cpus` CPUs.
     pub(in crate::placement) fn take(&mut self, now: BootTime, facts: &[ThreadFacts], cpus: usize) {
         for facts in facts {
             let Some(fork_parent) = self.0.get_mut(&facts.tid) else { continue };
@@ -95,12 +95,12 @@ impl ForkParents {
         }
     }
 
-    /// True when the children of process `pid` are bulk work together.
+    /// True when the children of process `pid` are CPU-bound together.
     pub(in crate::placement) fn is_bulk(&self, pid: u32) -> bool {
         self.0.get(&pid).is_some_and(|fork_parent| fork_parent.is_bulk)
     }
 
-    /// Those processes, with the CPUs that their children filled.
+    /// The bulk fork parents, with the number of CPUs that their children used.
     pub(in crate::placement) fn bulk(&self) -> impl Iterator<Item = (u32, f64)> {
         self.0.iter().filter(|(_, fork_parent)| fork_parent.is_bulk).map(|(&pid, fork_parent)| (pid, fork_parent.rate))
     }
@@ -134,7 +134,7 @@ mod tests {
         Sample { born: vec![thread], ..Sample::default() }
     }
 
-    /// Process 10 has a new child every 100 ms, and in each second children that used `ticks` are waited for.
+    /// Process 10 has a new child every 100 ms, and in each second reaps children that used `ticks`.
     fn after(ticks: &[u64]) -> ForkParents {
         let (mut fork_parents, mut used) = (ForkParents::default(), 0);
         for sample in 0..ticks.len() as u64 * 10 {
@@ -155,8 +155,8 @@ mod tests {
             ("one job that shares its CPU", vec![60; 4], true),
             ("a script that sleeps", vec![5; 4], false),
             ("a build that has ended", vec![190, 190, 190, 5, 5, 5], false),
-            ("at the border, it stays what it was", vec![60, 60, 45, 45, 45], true),
-            ("one that had lived long", vec![5, 5, 5000], false),
+            ("hysteresis at the threshold", vec![60, 60, 45, 45, 45], true),
+            ("a long-lived child ends", vec![5, 5, 5000], false),
         ] {
             assert_eq!(after(&ticks).is_bulk(10), expected, "{name}: {:?}", after(&ticks));
         }
@@ -167,12 +167,12 @@ mod tests {
     fn a_build_is_known_when_it_is_a_period_old() {
         let at = |milliseconds| BootTime::from_milliseconds(100_000_u64 + milliseconds);
         for (name, age_ms, answers, expected) in [
-            ("a build, asked about late", 1700, vec![(0, 300)], true),
-            ("one that is asked about early", 700, vec![(0, 100), (300, 160)], true),
-            ("one that is too young yet", 700, vec![(0, 130)], false),
+            ("a build, read late", 1700, vec![(0, 300)], true),
+            ("a build, read early", 700, vec![(0, 100), (300, 160)], true),
+            ("a build younger than a period", 700, vec![(0, 130)], false),
             ("a script that sleeps", 1700, vec![(0, 8)], false),
             ("a shell of yesterday's builds", 90_000, vec![(0, 50_000)], false),
-            ("one that builds again", 90_000, vec![(0, 50_000), (1000, 50_190)], true),
+            ("a shell that builds again", 90_000, vec![(0, 50_000), (1000, 50_190)], true),
         ] {
             let mut fork_parents = ForkParents::default();
             for child in [20, 21] {
@@ -192,7 +192,7 @@ mod tests {
     fn only_processes_that_come_again_and_again_are_asked_about() {
         let (mut fork_parents, now) = (ForkParents::default(), BootTime::from_milliseconds(1000));
         fork_parents.note(now, &born(20, 20, 10));
-        assert_eq!(fork_parents.unknown(now).count(), 0, "one child makes no fork parent");
+        assert_eq!(fork_parents.unknown(now).count(), 0, "one child is not enough");
         for (tid, pid, parent) in [(21, 21, 10), (22, 22, INIT), (23, 22, 11), (24, 24, 12)] {
             fork_parents.note(now, &born(tid, pid, parent));
         }
@@ -202,7 +202,7 @@ mod tests {
         }
         assert!(fork_parents.0.len() <= MOST);
         fork_parents.note(now + FORGOTTEN_AFTER, &Sample::default());
-        assert!(fork_parents.0.is_empty(), "no parent has any more");
+        assert!(fork_parents.0.is_empty(), "no parent has new children");
     }
 
     #[test]

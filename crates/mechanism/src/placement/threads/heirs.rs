@@ -1,4 +1,4 @@
-//! Threads that are made by ones that make room: they begin with what those were made to give up, and have not earned it.
+//! Threads created by restricted threads: they inherit the leased values at fork, although they were not to be restricted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,18 @@ use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Sample;
 
-/// The threads whose facts will tell whether they have inherited.
+/// New threads; their facts will show whether they inherited leased values.
 #[derive(Debug, Default)]
 pub(in crate::placement) struct Heirs(BTreeMap<u32, Vec<Inheritance>>);
 
-/// What a thread may have inherited.
+/// A value that a thread may have inherited.
 #[derive(Debug)]
 struct Inheritance {
-    /// Of the thread that it may have come from.
+    /// The creator's leased target.
     target: Target,
-    /// What that one was made to have.
+    /// The creator's leased value.
     value: String,
-    /// What that one had before.
+    /// The creator's original value.
     original: String,
 }
 
@@ -29,14 +29,14 @@ impl Heirs {
         self.0.keys()
     }
 
-    /// New threads begin with the mask, the priority and the clamp of the one that made them.
+    /// Notes the new threads: they inherit the mask, the priority and the clamp of their creator.
     pub(in crate::placement) fn note(&mut self, sample: &Sample, leased: &Holdings, roster: &Roster) {
         self.0.retain(|tid, _| !sample.ended.contains(tid));
         if leased.is_empty() {
             return;
         }
         for thread in &sample.born {
-            // That its children begin as it is, is why their parent makes room.
+            // A fork parent is restricted so that its children inherit that.
             let is_front = roster.get(thread.tid).is_some_and(|member| member.is_front);
             if !is_front && thread.pid != thread.parent && roster.makes_room_for_children(thread.parent) {
                 continue;
@@ -47,7 +47,7 @@ impl Heirs {
                 let original = held_by(target, parent.facts.as_ref().filter(|_| is_relative)?)?;
                 Some(Inheritance { target: target.clone(), value: value.to_owned(), original })
             };
-            // Out of the group first: a mask counts only as far as its cpuset goes.
+            // Leave the group first: a mask applies only within the cpuset.
             let inherited: Vec<_> = leased.in_force().rev().filter_map(inheritance).collect();
             if !inherited.is_empty() {
                 self.0.insert(thread.tid, inherited);
@@ -55,7 +55,7 @@ impl Heirs {
         }
     }
 
-    /// Gives heirs back what they would have without us; those that get anything.
+    /// Restores the values that heirs would have without brisk. Returns the heirs that are changed.
     pub(in crate::placement) fn disinherit(
         &mut self,
         facts: &[ThreadFacts],
@@ -65,14 +65,14 @@ impl Heirs {
         for facts in facts {
             let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
             for Inheritance { target, value, original } in self.0.remove(&tid).unwrap_or_default() {
-                // Of a group that is ours the facts say nothing; whether it is in there is looked at when it is moved.
+                // Facts do not show membership in brisk's own groups; that is checked when the thread is moved.
                 let is_member = matches!(target, Target::GroupMember { .. });
                 if !is_member && held_by(&target, facts).as_ref() != Some(&value) {
                     continue;
                 }
                 let Some(target) = target.of_heir(tid, start_time_ticks) else { continue };
                 let action = Action::Disinherit { target, inherited: value, original };
-                let reason = "it was made by a thread that makes room, and began as that one is now".to_owned();
+                let reason = "it inherited this value from a restricted thread".to_owned();
                 decisions.push(Decision { action, reason });
                 disinherited.insert(tid);
             }
@@ -81,7 +81,7 @@ impl Heirs {
     }
 }
 
-/// The value of `target` that a thread with these facts has.
+/// The value of `target` for a thread with these facts.
 fn held_by(target: &Target, facts: &ThreadFacts) -> Option<String> {
     match target {
         Target::CpuAffinity { .. } => Some(format_list(&facts.allowed)),

@@ -1,4 +1,4 @@
-//! Threads: what each is by its use of the CPU, which there are, and what they inherit.
+//! Threads: their classes by CPU use, the tracked threads, and inherited attributes.
 
 pub mod classify;
 pub(super) mod fork_parents;

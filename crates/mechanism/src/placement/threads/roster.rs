@@ -1,4 +1,4 @@
-//! Which tasks there are, what each is, and which are in the foreground.
+//! The tracked threads, their classes, and which of them are in the foreground.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,38 +11,38 @@ use brisk_sys::process::schedstat::Usage;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::{Sample, Thread};
 
-/// A thread, what it does and what is known of it.
+/// A thread with its habits and facts.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// Who it is.
+    /// Its ids and name.
     pub thread: Thread,
-    /// What it does.
+    /// Its CPU use.
     pub habits: Habits,
-    /// What must be known before it is put in its place; asked for when it becomes bulk.
+    /// The facts that are needed before it may be changed; requested when it becomes busy.
     pub facts: Option<ThreadFacts>,
     /// Its process is in the foreground.
     pub is_front: bool,
-    /// Up to when its habits were learned.
+    /// The time up to which its habits are learned.
     learned_at: BootTime,
 }
 
-/// Ancestors that are followed.
+/// The most ancestors that are followed.
 const MOST_GENERATIONS: usize = 64;
 
-/// A task that asks for less, in however long bursts, is in no other task's way.
+/// A thread with a lower demand does not delay other threads, however long its bursts are.
 pub(in crate::placement) const AT_WORK: f64 = 0.02;
-/// Foreground threads that are cared for one by one.
+/// The most foreground threads that are handled one by one.
 const MOST_IN_FRONT: usize = 16;
 
-/// All threads that are known.
+/// All tracked threads.
 #[derive(Debug, Default)]
 pub struct Roster {
     members: BTreeMap<u32, Member>,
-    /// Threads that are not light: they are heard of by their silence as well.
+    /// Threads that are not light: their absence from a sample is learned as rest.
     awake: BTreeSet<u32>,
-    /// Processes that were said to be in the foreground.
+    /// Processes that were reported as the foreground.
     roots: BTreeSet<u32>,
-    /// Those and their descendants.
+    /// These processes and their descendants.
     front: BTreeSet<u32>,
     fork_parents: ForkParents,
 }
@@ -53,22 +53,22 @@ impl Roster {
         self.members.get(&tid)
     }
 
-    /// All, by thread number.
+    /// All tracked threads, by thread id.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.values()
     }
 
-    /// True while a process of the foreground is there.
+    /// True while a foreground process exists.
     pub fn has_front(&self) -> bool {
         !self.front.is_empty()
     }
 
-    /// The foreground processes, descendants included.
+    /// The foreground processes, including descendants.
     pub fn front(&self) -> &BTreeSet<u32> {
         &self.front
     }
 
-    /// The processes `pids` are the foreground now, and no other. True when that changes anything.
+    /// Makes the processes `pids` the only foreground. True when that changes anything.
     pub fn put_in_foreground(&mut self, pids: BTreeSet<u32>) -> bool {
         if pids == self.roots {
             return false;
@@ -97,7 +97,7 @@ impl Roster {
         self.members.values().filter(|member| member.thread.pid == pid).count() == 1
     }
 
-    /// Takes a sample of `wall_ns` that ended at `now`; returns what foreground and bulk work did in it.
+    /// Takes a sample of `wall_ns` that ended at `now`; returns the CPU use of foreground and bulk threads in it.
     pub fn take(&mut self, now: BootTime, wall_ns: u64, sample: &Sample) -> Totals {
         for tid in &sample.ended {
             self.forget(*tid);
@@ -115,12 +115,12 @@ impl Roster {
             if rested_ns > 0 {
                 member.habits.learn(&Usage { wall_ns: rested_ns, ..Usage::default() });
             }
-            // Of a task that was quiet for a while, some of that time was learned as rest; of a new one, none.
+            // Part of a quiet thread's time may already be learned as rest; none of a new thread's time is.
             let untold_ns = if unknown_ns > 0 { used.usage.wall_ns.min(unknown_ns) } else { used.usage.wall_ns };
             member.habits.learn(&Usage { wall_ns: untold_ns, ..used.usage });
             member.learned_at = now;
-            // A thread that was quiet was looked at longer ago than the others, and none can run and wait for longer than
-            // that, whatever the edges of a sample cut off.
+            // A quiet thread's usage covers a longer period than this sample: only the sample's share is added. Errors at the
+            // edges of a sample may make run and wait time longer than that period.
             let lasted_ns = used.usage.wall_ns.max(used.usage.run_ns + used.usage.wait_ns);
             let within = |ns: u64| match lasted_ns {
                 longer if longer > wall_ns => (u128::from(ns) * u128::from(wall_ns) / u128::from(longer)) as u64,
@@ -141,7 +141,7 @@ impl Roster {
         for tid in silent {
             self.rest(now, tid);
         }
-        // In the first sample all threads are new.
+        // In the first sample every thread is new.
         if wall_ns > 0 {
             self.fork_parents.note(now, sample);
         }
@@ -150,7 +150,7 @@ impl Roster {
         totals
     }
 
-    /// True for a process whose children are bulk work together; not for one that has the foreground among them.
+    /// True for a process with children that are CPU-bound together, unless it is in the foreground or an ancestor of it.
     pub fn makes_room_for_children(&self, pid: u32) -> bool {
         self.fork_parents.is_bulk(pid) && !self.front.contains(&pid) && !self.is_before_front(pid)
     }
@@ -159,7 +159,7 @@ impl Roster {
     fn is_before_front(&self, pid: u32) -> bool {
         self.roots.iter().any(|root| {
             let mut next = self.members.get(root);
-            // Process numbers are used again: a circle is possible, if not likely.
+            // Pids are reused: a cycle is possible, though unlikely.
             for _ in 0..MOST_GENERATIONS {
                 match next {
                     Some(member) if member.thread.parent == pid => return true,
@@ -171,12 +171,12 @@ impl Roster {
         })
     }
 
-    /// Takes what was asked for of fork parents, on a device with so many CPUs.
+    /// Takes the requested facts of fork parents, on a device with `cpus` CPUs.
     pub fn take_fork_parents(&mut self, now: BootTime, facts: &[ThreadFacts], cpus: usize) {
         self.fork_parents.take(now, facts, cpus);
     }
 
-    /// The fork parents of which something is wanted with the next sample.
+    /// The fork parents that need facts with the next sample.
     pub fn unknown_fork_parents(&self, now: BootTime) -> impl Iterator<Item = u32> {
         self.fork_parents.unknown(now)
     }
@@ -210,7 +210,7 @@ impl Roster {
         }
     }
 
-    /// Takes what was asked for in [`Roster::unknown`].
+    /// Takes the facts that [`Roster::unknown`] requested.
     pub fn take_facts<'a>(&mut self, facts: impl IntoIterator<Item = &'a ThreadFacts>) {
         for facts in facts {
             if let Some(member) = self.members.get_mut(&facts.tid) {
@@ -219,14 +219,14 @@ impl Roster {
         }
     }
 
-    /// Forgets the facts of those threads: they may have changed since.
+    /// Drops the facts of these threads, because they may have changed.
     pub fn doubt_facts(&mut self, of: impl Fn(u32) -> bool) {
         let members = self.members.values_mut().filter(|member| of(member.thread.tid));
         members.for_each(|member| member.facts = None);
     }
 
-    /// Threads that may have to make room, bulk work and what is like it down to class `least`, those that ask for most
-    /// first; no more than `maximum`.
+    /// Background threads of at least class `least` that may have to be restricted, and the threads of fork parents. Those with
+    /// the highest demand come first; no more than `maximum`.
     pub fn busy<'a>(&'a self, least: Class, excluded: &'a [Glob], maximum: usize) -> Vec<&'a Member> {
         let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
         let is_busy = |member: &&Member| {
@@ -241,13 +241,13 @@ impl Roster {
         most_demanding(awake.filter(is_busy).chain(with_fork_parents).filter(may_go), maximum)
     }
 
-    /// Foreground threads that are busy: those that would be in each other's way with bulk work.
+    /// Busy foreground threads, which compete with bulk threads.
     pub fn busy_front(&self) -> impl Iterator<Item = &Member> {
         let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
         awake.filter(|member| member.is_front).take(MOST_IN_FRONT)
     }
 
-    /// Foreground threads that are at work, light ones too, those that ask for most first: they may be in each other's way.
+    /// Foreground threads with work, including light ones, those with the highest demand first: they may delay each other.
     pub fn front_at_work(&self) -> Vec<&Member> {
         if self.front.is_empty() {
             return Vec::new();
@@ -256,7 +256,7 @@ impl Roster {
         most_demanding(self.members.values().filter(is_at_work), MOST_IN_FRONT)
     }
 
-    /// Busy threads of which nothing is known yet.
+    /// Busy threads with unknown facts.
     pub fn unknown(&self, excluded: &[Glob], maximum: usize) -> Vec<u32> {
         let front: BTreeMap<u32, &Member> =
             self.busy_front().chain(self.front_at_work()).map(|member| (member.thread.tid, member)).collect();
@@ -265,7 +265,7 @@ impl Roster {
     }
 }
 
-/// Those of `members` that ask for most, no more than `maximum`.
+/// The `members` with the highest demand, no more than `maximum`.
 pub fn most_demanding<'a>(members: impl Iterator<Item = &'a Member>, maximum: usize) -> Vec<&'a Member> {
     let mut members: Vec<_> = members.collect();
     members.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_tell_foreground_from_bulk() {
+    fn totals_separate_foreground_and_bulk() {
         let mut roster = Roster::default();
         roster.put_in_foreground(BTreeSet::from([1]));
         roster.take(at(0), WALL, &sample(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]));
@@ -337,11 +337,11 @@ mod tests {
         let expected = Totals { wall_ns: WALL, run_ns: ns(40), wait_ns: ns(20), bulk_run_ns: ns(70) };
         assert_eq!(totals, expected);
         let late = roster.take(at(2500), WALL, &sample(&[], &[used(1, 1000, 400, 200)], &[]));
-        assert_eq!((late.run_ns, late.wait_ns), (ns(40), ns(20)), "only the look's part of it counts");
+        assert_eq!((late.run_ns, late.wait_ns), (ns(40), ns(20)), "only the sample's share is added");
     }
 
     #[test]
-    fn silence_is_heard() {
+    fn a_thread_that_stops_running_becomes_light() {
         let mut roster = Roster::default();
         roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]));
         for tick in 1..=20 {
@@ -370,7 +370,7 @@ mod tests {
 
     // Verifies PLACE-2.
     #[test]
-    fn who_has_just_come_is_neither_asked_nor_asked_about() {
+    fn a_newcomer_is_not_busy_and_its_facts_are_not_read() {
         let mut roster = Roster::default();
         roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]));
         let asked: Vec<usize> = (1..=4)
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(asked, [0, 0, 1, 1]);
     }
 
-    /// Its waits of a second are told of when they are over, with a sample that covers them all.
+    /// The kernel accounts its waits of a second when they end, in a sample that covers them completely.
     // Verifies PLACE-1.
     #[test]
     fn a_hog_that_is_quiet_because_it_waits_stays_one() {

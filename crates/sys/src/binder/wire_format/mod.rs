@@ -1,4 +1,4 @@
-//! The wire formats of context managers, release by release (`wire_formats.toml`).
+//! The wire formats of Android's context managers, release by release (`wire_formats.toml`).
 
 use std::fmt::Write;
 use std::sync::OnceLock;
@@ -17,51 +17,51 @@ const EVERY_PRIORITY: i32 = 15;
 /// `DUMP_FLAG_PRIORITY_DEFAULT`.
 const DEFAULT_PRIORITY: i32 = 8;
 
-/// How one release's context manager is spoken to.
+/// How one release's context manager encodes requests and answers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireFormat {
-    /// Its name here: `android-11`.
+    /// Its name in brisk: `android-11`.
     pub name: String,
-    /// The releases that it is of.
+    /// The releases that use it.
     pub releases: String,
-    /// What stands first in a request and is no part of the question.
+    /// The bytes that begin a request and are not part of the question.
     #[serde(deserialize_with = "hexadecimal")]
     pub volatile: Vec<u8>,
-    /// What follows it.
+    /// The bytes that follow them.
     #[serde(deserialize_with = "hexadecimal")]
     pub marker: Vec<u8>,
-    /// The codes that look a service up; the last one does not wait for it.
+    /// The codes that look up a service; the last one does not wait for it.
     pub lookup: Vec<u32>,
-    /// The codes that look a service up and answer with a union.
+    /// The codes that look up a service and answer with a union.
     #[serde(default)]
     pub lookup_union: Vec<u32>,
-    /// What that union may hold; an own manager answers with the first.
+    /// What that union may hold; the lab's context manager answers with the first.
     #[serde(default)]
     pub unions: Vec<ServiceUnion>,
-    /// The code that registers one.
+    /// The code that registers a service.
     pub add: u32,
-    /// What follows the binder in such a request.
+    /// What follows the binder in a registration.
     pub add_tail: Vec<AddTail>,
-    /// The code that lists them.
+    /// The code that lists services.
     pub list: u32,
-    /// How.
+    /// How it lists them.
     pub list_style: ListStyle,
-    /// The codes by which a service asks to be told of its clients.
+    /// The codes by which a service requests notifications about its clients.
     pub clients: Vec<u32>,
-    /// Codes that change nothing.
+    /// The codes that change no registration.
     pub readonly: Vec<u32>,
     /// Answers begin with an exception code.
     pub status: bool,
-    /// What may follow a binder; nothing does when there are none.
+    /// What may follow a binder; empty where nothing does.
     #[serde(deserialize_with = "hexadecimals")]
     pub stability: Vec<Vec<u8>>,
-    /// What follows an own binder.
+    /// What follows a binder that brisk sends.
     #[serde(default, deserialize_with = "hexadecimal")]
     pub system: Vec<u8>,
 }
 
-/// A union `Service` that holds a service, and not an accessor, which makes connections to one.
+/// A union `Service` that holds a service, not an accessor, which makes connections to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceUnion {
@@ -75,7 +75,7 @@ impl ServiceUnion {
     /// Bytes of the metadata: this number, the binder, its stability, whether the service is lazy.
     const METADATA_BYTES: i32 = 36;
 
-    /// What stands before the binder: that the union is not null, its first part; that this is not null, its length.
+    /// The numbers before the binder: the union is not null and its first member is set; the metadata is not null, its length.
     fn head(self) -> &'static [i32] {
         match self {
             Self::Binder => &[1, 0],
@@ -83,7 +83,7 @@ impl ServiceUnion {
         }
     }
 
-    /// What stands behind it: that the service is not lazy.
+    /// The numbers after the binder: the service is not lazy.
     fn tail(self) -> &'static [i32] {
         match self {
             Self::Binder => &[],
@@ -98,7 +98,7 @@ impl ServiceUnion {
 pub enum AddTail {
     /// Whether isolated processes may look it up.
     AllowIsolated,
-    /// When it is dumped.
+    /// Its dump priority.
     DumpPriority,
 }
 
@@ -106,34 +106,34 @@ pub enum AddTail {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ListStyle {
-    /// One a call, by its index.
+    /// One per call, by its index.
     Index,
-    /// One a call, by its index and for a dump priority.
+    /// One per call, by its index and for a dump priority.
     IndexAndPriority,
     /// All at once, for a dump priority.
     Array,
 }
 
-/// What a client asks of a context manager.
+/// A client's request to a context manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
-    /// For a service.
+    /// Looks up a service.
     Lookup {
         /// Its name in UTF-16.
         name: Vec<u16>,
     },
-    /// To register one.
+    /// Registers a service.
     Add {
         /// Its name in UTF-16.
         name: Vec<u16>,
-        /// What it is.
+        /// The service's object.
         object: Object,
         /// Whether isolated processes may look it up.
         allow_isolated: bool,
     },
-    /// For all of them, or for the one at this index.
+    /// Lists all services, or the one at this index.
     List {
-        /// The index, where they are listed one a call.
+        /// The index, where each call lists one.
         index: Option<usize>,
     },
 }
@@ -155,7 +155,7 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
     digits.len().is_multiple_of(2).then(|| digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
 
-/// The binder in `union`, behind the exception code.
+/// The binder in `union`, after the exception code.
 fn read_union(union: ServiceUnion, mut reader: Reader<'_>) -> Option<Object> {
     union.head().iter().all(|&number| reader.i32() == Some(number)).then(|| reader.object())?
 }
@@ -169,7 +169,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl WireFormat {
-    /// All of them, oldest first.
+    /// All formats, oldest first.
     pub fn all() -> &'static [Self] {
         static ALL: OnceLock<Vec<WireFormat>> = OnceLock::new();
         #[derive(Deserialize)]
@@ -183,29 +183,29 @@ impl WireFormat {
         })
     }
 
-    /// The one called `name`.
+    /// The format called `name`.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::all().iter().find(|format| format.name == name)
     }
 
-    /// All codes that look a service up.
+    /// All codes that look up a service.
     pub fn lookup_codes(&self) -> Vec<u32> {
         [&self.lookup[..], &self.lookup_union].concat()
     }
 
-    /// The code that looks a service up without waiting for it.
+    /// The code that looks up a service without waiting for it.
     pub fn check_code(&self) -> u32 {
         self.lookup.last().copied().unwrap_or_default()
     }
 
-    /// The question for the service `name`.
+    /// The request to look up the service `name`.
     pub fn lookup_request(&self, name: &str) -> Parcel {
         let mut parcel = self.request();
         parcel.put_string16(name);
         parcel
     }
 
-    /// The question to register the own object `pointer` as `name`, for all users.
+    /// The request to register this process's object `pointer` as `name`, for all users.
     pub fn add_request(&self, name: &str, pointer: u64) -> Parcel {
         let mut parcel = self.request();
         parcel.put_string16(name);
@@ -220,7 +220,7 @@ impl WireFormat {
         parcel
     }
 
-    /// The question for the names of services: of the one at `index`, or of all where they are listed at once.
+    /// The request for the names of services: for the one at `index`, or for all where one call lists them.
     pub fn list_request(&self, index: i32) -> Parcel {
         let mut parcel = self.request();
         if self.list_style != ListStyle::Array {
@@ -249,7 +249,7 @@ impl WireFormat {
         reader.object().or_else(|| self.unions.iter().find_map(|union| read_union(*union, reader.clone())))
     }
 
-    /// What `code` with this data asks; `None` for other functions, and for what is not of this format.
+    /// The question in a call of `code` with this data; `None` for other functions, and for data of another format.
     pub fn read_question(&self, code: u32, data: &[u8]) -> Option<Question> {
         let mut reader = Reader::new(data);
         reader.bytes(self.volatile.len())?;
@@ -271,7 +271,7 @@ impl WireFormat {
         Some(Question::Add { name, object, allow_isolated })
     }
 
-    /// The answer to a lookup by `code` that is this service, or none.
+    /// The answer to a lookup by `code`: the service `handle`, or none.
     pub fn lookup_answer(&self, code: u32, handle: Option<u32>) -> Parcel {
         let mut parcel = self.answer();
         let union = self.unions.first().filter(|_| self.lookup_union.contains(&code));
@@ -291,14 +291,14 @@ impl WireFormat {
         parcel
     }
 
-    /// The answer that something was done.
+    /// The answer of a function that succeeded.
     pub fn done_answer(&self) -> Parcel {
         let mut parcel = Parcel::default();
         parcel.put_i32(0);
         parcel
     }
 
-    /// The answer that is these names.
+    /// The answer that lists these names.
     pub fn names_answer(&self, names: &[String]) -> Parcel {
         let mut parcel = self.answer();
         if self.list_style == ListStyle::Array {
@@ -308,14 +308,14 @@ impl WireFormat {
         parcel
     }
 
-    /// What the driver keeps an answer under: the part of a lookup's request that is the question.
+    /// The key under which the driver caches an answer: the part of a lookup's request that is the question.
     pub fn cache_key(&self, name: &str) -> Vec<u8> {
         let mut parcel = Parcel::default();
         parcel.put_string16(name);
         parcel.data
     }
 
-    /// The profile by which the driver's cache understands this format without the manager's help.
+    /// The profile with which the driver's cache understands this format without the manager's help.
     pub fn transparent_profile(&self) -> String {
         let codes = |codes: &[u32]| codes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let mut readonly = self.readonly.clone();
@@ -335,7 +335,7 @@ impl WireFormat {
         text
     }
 
-    /// What stands around the binder of an answer, for the driver's cache.
+    /// The bytes around the binder of an answer, in the terms of the driver's cache.
     fn answer_form(&self, head: &[i32], tail: &[i32]) -> String {
         let (mut before, mut behind) = (self.answer(), Parcel::default());
         before.put_numbers(head);
@@ -345,7 +345,7 @@ impl WireFormat {
         if tails.is_empty() { reply } else { format!("{reply} tail={}", tails.join(",")) }
     }
 
-    /// What a manager of this format tells the driver that lets it keep marked answers. Android's isolated users get none.
+    /// The profile with which a manager of this format lets the driver cache marked answers. Android's isolated users get none.
     pub fn cooperative_profile(&self) -> CacheProfile {
         let header = self.header();
         let mut bytes = [0; HEADER_BYTES];
@@ -369,7 +369,7 @@ impl WireFormat {
         parcel.data
     }
 
-    /// What every request begins with.
+    /// The bytes that begin every request.
     pub fn request(&self) -> Parcel {
         let mut parcel = Parcel::default();
         parcel.put_bytes(&self.volatile);
@@ -385,7 +385,7 @@ impl WireFormat {
         parcel
     }
 
-    /// Behind the exception code; `None` when there is an exception.
+    /// Reads after the exception code; `None` when there is an exception.
     fn answer_reader<'a>(&self, answer: &'a [u8]) -> Option<Reader<'a>> {
         let mut reader = Reader::new(answer);
         if self.status && reader.i32()? != 0 {

@@ -49,7 +49,7 @@ fn codes_do_not_overlap() {
 }
 
 #[test]
-fn requests_lie_as_the_releases_write_them() {
+fn requests_have_the_layout_of_their_release() {
     let five = WireFormat::named("android-5").unwrap().lookup_request("a").data;
     assert_eq!(five[..8], [0, 0, 0, 0x80, 26, 0, 0, 0]);
     assert_eq!(five.len(), 4 + 4 + 56 + 8);
@@ -58,12 +58,12 @@ fn requests_lie_as_the_releases_write_them() {
     assert_eq!(request[4..16], [255, 255, 255, 255, b'T', b'S', b'Y', b'S', 26, 0, 0, 0]);
     assert_eq!(sixteen.check_code(), 3);
     assert!(request.ends_with(&sixteen.cache_key("a")));
-    // 3 registers a service up to 14 and looks one up in 16.
+    // Code 3 registers a service up to 14 and looks one up in 16.
     assert_eq!(WireFormat::named("android-14").unwrap().add, 3);
 }
 
 #[test]
-fn the_drivers_profiles_say_the_same() {
+fn profiles_for_the_driver_match_the_format() {
     let five = WireFormat::named("android-5").unwrap();
     let text = five.transparent_profile();
     assert!(text.starts_with("lookup=1,2 readonly=4,1599098439,"), "{text}");
@@ -83,7 +83,7 @@ fn the_drivers_profiles_say_the_same() {
 
 // Verifies LOOKUP-7.
 #[test]
-fn a_union_lies_as_the_releases_write_it() {
+fn a_union_has_the_layout_of_its_release() {
     let sixteen = WireFormat::named("android-16").unwrap();
     let answer = sixteen.lookup_answer(4, Some(7));
     assert_eq!(answer.offsets, [20]);
@@ -91,7 +91,7 @@ fn a_union_lies_as_the_releases_write_it() {
     let numbers = |bytes: &[u8]| bytes.chunks(4).map(|bytes| bytes[0]).collect::<Vec<_>>();
     assert_eq!(numbers(&answer.data[..20]), [0, 1, 0, 1, 36]);
     assert_eq!(numbers(&answer.data[44..]), [12, 0]);
-    // The second part of the union is an accessor: no service of ours.
+    // The second member of the union is an accessor, not a service.
     let mut accessor = answer.data.clone();
     accessor[8] = 1;
     assert_eq!(sixteen.read_service(&accessor), None);
@@ -103,7 +103,7 @@ fn a_union_lies_as_the_releases_write_it() {
 }
 
 #[test]
-fn other_questions_are_none() {
+fn other_requests_are_not_questions() {
     let format = WireFormat::named("android-11").unwrap();
     let request = format.lookup_request("a").data;
     assert_eq!(format.read_question(9, &request), None, "another function");

@@ -1,8 +1,8 @@
-//! From which groups threads may be taken for a while, and where the group that takes them may be made.
+//! Which groups threads may be moved out of temporarily, and where the group that receives them may be made.
 //!
-//! A hierarchy has a manager: systemd, Android, a container's. A thread is moved only where that concerns no manager: in
-//! version 1, where systemd does not use `cpuset` and Android leaves its children alone; in version 2, where a person has
-//! named a sub-tree that is delegated to brisk, or there are no groups. No thread escapes a limit by it.
+//! A hierarchy has a manager: systemd, Android, a container's. A thread is moved only where that interferes with no manager: in
+//! version 1, where systemd does not use `cpuset` and Android ignores child groups; in version 2, where the user has named a
+//! sub-tree that is delegated to brisk, or there are no groups. No thread escapes a limit by it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use super::unit;
 use super::weight::{self, WeighedGroup};
 use crate::Root;
 
-/// Controllers that threads of one process may be shared out by; any other one belongs to whole processes.
+/// Controllers that can distribute among threads of one process; all others work on whole processes.
 const THREADED: [&str; 4] = ["cpu", "cpuset", "perf_event", "pids"];
-/// Limits of a group's own, and what they hold where there is none.
+/// Limits of a group, and the value that means no limit.
 const LIMITS: [(&str, &str); 6] = [
     ("cpu.cfs_quota_us", "-1"),
     ("cpu.max", "max"),
@@ -34,12 +34,12 @@ const LIMITS: [(&str, &str); 6] = [
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum GroupChoice {
-    /// What the device offers and no manager minds.
+    /// All that the device offers without interfering with a manager.
     #[default]
     Auto,
     /// None.
     Off,
-    /// This sub-tree of version 2 alone, by its folder.
+    /// Only this sub-tree of version 2, by its folder.
     Tree(PathBuf),
 }
 
@@ -78,38 +78,38 @@ impl From<GroupChoice> for String {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Groups {
     mounts: Vec<Mount>,
-    /// The sub-tree of version 2 that was named.
+    /// The sub-tree of version 2 that the user named.
     tree: Option<String>,
-    /// Where version 2 is, if units of systemd compete there by weights that may be changed.
+    /// Where version 2 is mounted, if systemd units compete there by weights that brisk may change.
     units: Option<PathBuf>,
-    /// Why there is none, or none of the one that was named.
+    /// Why there are no groups, or none in the named sub-tree.
     pub refusal: Option<String>,
 }
 
-/// A thread's group, and where one that takes it for a while may be made.
+/// A thread's group, and where a group that receives the thread temporarily may be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// In which hierarchy.
+    /// Its hierarchy.
     pub hierarchy: Hierarchy,
     pub group: String,
-    /// The folder of the group that may take it.
+    /// The folder of the group that may receive it.
     pub taken_into: PathBuf,
-    /// The same group in the hierarchy's own terms.
+    /// The same group's path within the hierarchy.
     pub taken_as: String,
-    /// Only with all its process's threads.
+    /// Only together with all threads of its process.
     pub whole_process: bool,
 }
 
-/// A thread's groups, by what they share out; none where it may not be moved.
+/// A thread's groups, by the resource; none where it may not be moved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memberships {
-    /// Weight.
+    /// For its weight.
     pub cpu: Option<Membership>,
-    /// CPUs.
+    /// For its CPUs.
     pub cpuset: Option<Membership>,
 }
 
-/// The groups of threads at one moment: those of one group are alike, so its files are read once.
+/// The groups of threads in one sample: threads of one group have the same answer, so its files are read once.
 #[derive(Debug)]
 pub struct Lookup<'a> {
     groups: &'a Groups,
@@ -118,7 +118,7 @@ pub struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    /// The groups of thread `tid` from which it may be taken.
+    /// The groups of thread `tid` from which it may be moved.
     pub fn memberships(&mut self, tid: u32) -> Memberships {
         if self.groups.mounts.is_empty() {
             return Memberships::default();
@@ -134,7 +134,7 @@ impl Lookup<'_> {
 }
 
 impl Groups {
-    /// What the device below `root` offers under `choice`.
+    /// What the device below `root` supports under `choice`.
     pub fn of(root: &Root, choice: &GroupChoice) -> Self {
         let none = |why: &str| Self { refusal: Some(why.to_owned()), ..Self::default() };
         let mut mounts = hierarchy::mounts(root);
@@ -149,7 +149,7 @@ impl Groups {
                     return none(&format!("{} is in no mounted cgroup v2 hierarchy", folder.display()));
                 };
                 if root.exists(folder.join("init.scope")) {
-                    return none(&format!("a systemd of its own looks after {}", folder.display()));
+                    return none(&format!("{} is managed by a systemd of its own", folder.display()));
                 }
                 if is_managed && !is_delegated(root, folder) {
                     return none(&format!("{} is not delegated (Delegate=yes in its unit)", folder.display()));
@@ -157,7 +157,7 @@ impl Groups {
                 tree = Some(format!("/{below}"));
                 mounts.retain(|mount| mount.hierarchy == Hierarchy::Unified);
             }
-            // Where a program manages groups, only what it does not manage can be changed unasked.
+            // Where a program manages groups, brisk may by default change only what that program does not manage.
             GroupChoice::Auto if root.exists("/run/systemd/system") => {
                 let unified = mounts.iter().find(|mount| mount.hierarchy == Hierarchy::Unified);
                 units = unified.map(|mount| mount.folder.clone()).filter(|top| unit::are_weighed(root, top));
@@ -172,18 +172,18 @@ impl Groups {
         mounts.retain(|mount| shares_out_cpus(root, mount, top));
         let refusal = mounts.is_empty().then(|| match is_managed {
             _ if writable > 0 => "control groups have neither cpu nor cpuset here".to_owned(),
-            true => "the system's manager looks after all groups".to_owned(),
+            true => "the system's manager controls all groups".to_owned(),
             false => "no control group can be written here".to_owned(),
         });
         Self { mounts, tree, units, refusal }
     }
 
-    /// Answers for several threads below `root` at one moment.
+    /// Answers for several threads below `root` in one sample.
     pub fn at<'a>(&'a self, root: &'a Root) -> Lookup<'a> {
         Lookup { groups: self, root, known: BTreeMap::new() }
     }
 
-    /// From which groups a thread may be taken whose /proc/TID/cgroup is `text`.
+    /// The groups that a thread with `text` in its /proc/TID/cgroup may be moved out of.
     fn memberships(&self, root: &Root, text: &str) -> Memberships {
         let of = |controller: &str, own: Hierarchy| {
             let has = |mount: &&Mount| mount.hierarchy == own || has_controller(root, mount, controller);
@@ -199,10 +199,10 @@ impl Groups {
             return None;
         }
         let (made_in, whole_process) = match mount.hierarchy {
-            // Beside all other groups, so that it weighs against them; unless its time would be missed by who counts it.
+            // A sibling of all other groups, to compete with them by weight; not where CPU accounting would miss its time.
             Hierarchy::Cpu if has_limit(root, &folder) || mount.accounts && group != "/" => return None,
             Hierarchy::Cpu => (mount.folder.clone(), false),
-            // Below its own, so that it stays within what that may use, and falls back into it when CPUs go.
+            // Below its own group, so that it stays within that group's CPUs, and falls back to them when CPUs go offline.
             Hierarchy::Cpuset => (folder, false),
             Hierarchy::Unified => self.place(root, mount, controller, group)?,
         };
@@ -211,11 +211,11 @@ impl Groups {
         Some(Membership { hierarchy: mount.hierarchy, group: group.to_owned(), taken_into, taken_as, whole_process })
     }
 
-    /// Where a group of version 2 may be made for a member of `group`, and whether it takes whole processes only.
+    /// Where a group of version 2 may be made for a member of `group`, and whether it holds whole processes only.
     fn place(&self, root: &Root, mount: &Mount, controller: &str, group: &str) -> Option<(PathBuf, bool)> {
         let folder = below(mount, group);
         let Some(tree) = &self.tree else {
-            // Groups that others have made are theirs.
+            // Groups made by other programs are theirs to manage.
             return (group == "/" && hands_down(root, &folder, controller)).then_some((folder, false));
         };
         if !Path::new(group).starts_with(tree) {
@@ -225,15 +225,15 @@ impl Groups {
             return Some((folder, false));
         }
         let top = below(mount, tree);
-        // Before Linux 6.2 a thread loses the mask that was set for it when it enters a cpuset; of a process's other threads
-        // there is no record.
+        // Before Linux 6.2 a thread loses its affinity mask when it enters a cpuset, and brisk has no record of the masks of a
+        // process's other threads.
         let forgets = lists(root, &top.join("cgroup.subtree_control"), "cpuset");
         let is_beside = controller == "cpu" && group != tree && !forgets;
         (is_beside && hands_down(root, &top, controller) && !has_limit(root, &folder)).then_some((top, true))
     }
 
-    /// The groups of the sub-tree that was named, or all of them where units of systemd compete, and what each weighs against
-    /// its neighbours; none where there is neither.
+    /// The groups of the named sub-tree, or all groups where systemd units compete, with each one's weight among its siblings;
+    /// empty where neither applies.
     pub fn weighed(&self, root: &Root) -> Vec<WeighedGroup> {
         let tree = self.mounts.first().zip(self.tree.as_deref());
         match (tree, &self.units) {
@@ -243,12 +243,12 @@ impl Groups {
         }
     }
 
-    /// True where units of systemd compete by weights that may be changed.
+    /// True where systemd units compete by weights that may be changed.
     pub fn has_units(&self) -> bool {
         self.units.is_some()
     }
 
-    /// In words, for `brisk doctor`.
+    /// A description for `brisk doctor`.
     pub fn describe(&self) -> String {
         let name = |mount: &Mount| {
             let what = match mount.hierarchy {
@@ -269,25 +269,25 @@ fn below(mount: &Mount, group: &str) -> PathBuf {
     }
 }
 
-/// True when `mount` is of version 2 and offers `controller` at its top.
+/// True when `mount` is of version 2 and its root offers `controller`.
 fn has_controller(root: &Root, mount: &Mount, controller: &str) -> bool {
     mount.hierarchy == Hierarchy::Unified && lists(root, &mount.folder.join("cgroup.controllers"), controller)
 }
 
-/// True when groups in `group` of `mount` can have anything to do with CPUs.
+/// True when groups in `group` of `mount` can control CPU time or CPUs.
 fn shares_out_cpus(root: &Root, mount: &Mount, group: &str) -> bool {
     let offered = below(mount, group).join("cgroup.controllers");
     mount.hierarchy != Hierarchy::Unified || ["cpu", "cpuset"].iter().any(|name| lists(root, &offered, name))
 }
 
-/// True when groups below `folder` have `controller`, or may be given it without any other group's notice.
+/// True when children of `folder` have `controller`, or it can be enabled for them without affecting any other group.
 fn hands_down(root: &Root, folder: &Path, controller: &str) -> bool {
     let offered = lists(root, &folder.join("cgroup.controllers"), controller);
     offered && (lists(root, &folder.join("cgroup.subtree_control"), controller) || !group::has_others(root, folder))
 }
 
-/// True when threads of `folder`'s own processes may be put into groups below it (cgroup-v2.rst, "Threads"): it is the
-/// root, is threaded already, or has handed down no controller of whole processes and has no group below it.
+/// True when threads of `folder`'s own processes may be moved into its children (cgroup-v2.rst, "Threads"): it is the root, is
+/// threaded already, or has no children and delegates only controllers that can be threaded.
 fn holds_threads(root: &Root, folder: &Path) -> bool {
     let Ok(kind) = root.read(folder.join("cgroup.type")) else { return true };
     let handed_down = root.read(folder.join("cgroup.subtree_control")).unwrap_or_default();
@@ -301,7 +301,7 @@ fn holds_threads(root: &Root, folder: &Path) -> bool {
     }
 }
 
-/// True when a group limits its members, who would escape that elsewhere.
+/// True when a group limits its members: elsewhere they would escape that.
 fn has_limit(root: &Root, folder: &Path) -> bool {
     LIMITS.iter().any(|(file, none)| {
         let held = root.read(folder.join(file)).ok();
@@ -309,7 +309,7 @@ fn has_limit(root: &Root, folder: &Path) -> bool {
     })
 }
 
-/// True when systemd says that it has delegated the group in `folder`.
+/// True when systemd has marked the group in `folder` as delegated.
 fn is_delegated(root: &Root, folder: &Path) -> bool {
     ["user.delegate", "trusted.delegate"].iter().any(|name| {
         let mut value = [0u8; 8];
@@ -324,9 +324,9 @@ fn is_writable(root: &Root, mount: &Mount, group: &str) -> bool {
     }
     let is_root = rustix::process::geteuid().is_root();
     match accessat(CWD, root.path(folder), Access::WRITE_OK, AtFlags::EACCESS) {
-        // Whatever its capabilities, version 1 lets only root move another user's threads.
+        // In version 1 only root may move another user's threads, whatever the capabilities.
         Ok(()) => is_root || mount.hierarchy == Hierarchy::Unified,
-        // Linux 5.8 asks by the rights in force; before, being root says enough.
+        // Linux 5.8 checks by effective rights; before that, being root suffices.
         Err(Errno::NOSYS) => is_root,
         Err(_) => false,
     }

@@ -7,7 +7,7 @@ const V1_WITH_ACCOUNTS: (&str, &str) = ("/proc/mounts", "cgroup /sys/fs/cgroup/c
 const V2: (&str, &str) = ("/proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n");
 const V2_CONTROLLERS: (&str, &str) = ("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids");
 
-/// Where thread 7 may be taken for its weight and for its CPUs.
+/// Where thread 7 may be moved for its weight and for its CPUs.
 fn taken_from(files: &[(&str, &str)], choice: &GroupChoice) -> [Option<(String, bool)>; 2] {
     let (_folder, root) = root_of(files);
     let Memberships { cpu, cpuset } = Groups::of(&root, choice).at(&root).memberships(7);
@@ -20,7 +20,7 @@ fn threads(folder: &str) -> Option<(String, bool)> {
 
 // Verifies PLACE-4.
 #[test]
-fn version_1_weighs_beside_all_and_confines_below_the_own_group() {
+fn version_1_weighs_as_sibling_and_confines_as_child() {
     let folders = [V1, ("/dev/cpuctl/", ""), ("/dev/cpuset/", "")];
     let with = |more: &[(&'static str, &'static str)]| [&folders[..], more].concat();
     let in_groups = ("/proc/7/cgroup", "3:cpuset:/background\n2:cpu:/bg\n0::/\n");
@@ -37,26 +37,26 @@ fn version_1_weighs_beside_all_and_confines_below_the_own_group() {
     let systemd = ("/run/systemd/system/", "");
     assert_eq!(auto(&with(&[in_groups, systemd])), [None, threads("/dev/cpuset/background")]);
     let ours = ("/proc/7/cgroup", "3:cpuset:/background/brisk-threads\n2:cpu:/brisk-threads\n");
-    assert_eq!(auto(&with(&[ours])), [None, None], "it is ours already");
-    assert_eq!(auto(&folders), [None, None], "it has ended");
+    assert_eq!(auto(&with(&[ours])), [None, None], "the thread is in brisk's group already");
+    assert_eq!(auto(&folders), [None, None], "the thread has exited");
     assert_eq!(taken_from(&with(&[in_groups]), &GroupChoice::Off), [None, None]);
 
     let accounts = [V1_WITH_ACCOUNTS, ("/sys/fs/cgroup/cpu/", "")];
     let of = |group: &'static str| auto(&[&accounts[..], &[("/proc/7/cgroup", group)]].concat());
     assert_eq!(of("2:cpu,cpuacct:/\n"), [threads("/sys/fs/cgroup/cpu"), None]);
-    assert_eq!(of("2:cpu,cpuacct:/container\n"), [None, None], "who counts its time would miss it");
+    assert_eq!(of("2:cpu,cpuacct:/container\n"), [None, None], "its time would be missing in the accounts");
 }
 
 // Verifies PLACE-4.
 #[test]
-fn version_2_is_left_to_its_manager_unless_a_sub_tree_is_named() {
+fn version_2_belongs_to_its_manager_unless_a_tree_is_named() {
     let flat = [V2, V2_CONTROLLERS, ("/proc/7/cgroup", "0::/\n")];
     let with = |more: &[(&'static str, &'static str)]| [&flat[..], more].concat();
     let auto = |files: &[(&str, &str)]| taken_from(files, &GroupChoice::Auto);
     assert_eq!(auto(&flat), [threads("/sys/fs/cgroup"), threads("/sys/fs/cgroup")]);
     assert_eq!(auto(&with(&[("/run/systemd/system/", "")])), [None, None]);
     assert_eq!(auto(&with(&[("/system/build.prop", "")])), [None, None], "Android's");
-    assert_eq!(auto(&with(&[("/sys/fs/cgroup/other/", "")])), [None, None], "it would weigh differently from then on");
+    assert_eq!(auto(&with(&[("/sys/fs/cgroup/other/", "")])), [None, None], "the other group's weight would change");
     let shared = [("/sys/fs/cgroup/other/", ""), ("/sys/fs/cgroup/cgroup.subtree_control", "cpu")];
     assert_eq!(auto(&with(&shared)), [threads("/sys/fs/cgroup"), None]);
     let elsewhere = [V2, V2_CONTROLLERS, ("/proc/7/cgroup", "0::/other\n"), ("/sys/fs/cgroup/other/", "")];
@@ -75,7 +75,7 @@ fn a_subtree_takes_threads_if_threaded_otherwise_processes() {
     let in_tree = ("/proc/7/cgroup", "0::/kiosk\n");
     assert_eq!(of(&[domain, in_tree]), [threads("/sys/fs/cgroup/kiosk"), threads("/sys/fs/cgroup/kiosk")]);
     let memory = ("/sys/fs/cgroup/kiosk/cgroup.subtree_control", "memory");
-    assert_eq!(of(&[domain, in_tree, memory]), [None, None], "no threads below who has handed memory down");
+    assert_eq!(of(&[domain, in_tree, memory]), [None, None], "no threaded child where memory is delegated");
     assert_eq!(of(&[("/sys/fs/cgroup/kiosk/cgroup.type", "domain invalid"), in_tree]), [None, None]);
     assert_eq!(of(&[domain, ("/proc/7/cgroup", "0::/kiosk2\n")]), [None, None], "outside");
     assert_eq!(of(&[domain, ("/proc/7/cgroup", "0::/\n")]), [None, None], "outside");
@@ -106,7 +106,7 @@ fn a_missing_or_undelegated_tree_is_refused_with_the_reason() {
     let systemd = ("/run/systemd/system/", "");
     assert!(refusal(&[V2, systemd, ("/sys/fs/cgroup/kiosk/", "")]).contains("is not delegated"));
     let manager = ("/sys/fs/cgroup/kiosk/init.scope/cgroup.procs", "1");
-    assert_eq!(refusal(&[V2, manager]), "a systemd of its own looks after /sys/fs/cgroup/kiosk");
+    assert_eq!(refusal(&[V2, manager]), "/sys/fs/cgroup/kiosk is managed by a systemd of its own");
     assert_eq!(refusal(&[V2]), "no control group can be written here");
     let with = |controllers| refusal(&[V2, ("/sys/fs/cgroup/kiosk/cgroup.controllers", controllers)]);
     assert_eq!(with("cpu memory"), "");
@@ -114,7 +114,7 @@ fn a_missing_or_undelegated_tree_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_choice_is_a_word_or_a_folder() {
+fn a_choice_is_a_keyword_or_a_folder() {
     for text in ["auto", "off", "/sys/fs/cgroup/kiosk.slice"] {
         assert_eq!(String::from(text.parse::<GroupChoice>().unwrap()), text);
     }

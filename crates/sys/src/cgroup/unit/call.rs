@@ -5,17 +5,17 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A manager answers in a millisecond; one that reloads its units takes longer.
+/// A manager answers within a millisecond; while it reloads its units it takes longer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// No answer that is of use here is longer.
+/// No answer that is used here is longer.
 const LONGEST_MESSAGE: usize = 64 * 1024;
-/// Of the answer to an authentication.
+/// The longest answer to an authentication.
 const LONGEST_LINE: usize = 256;
 
 const CALL: u8 = 1;
 const RETURN: u8 = 2;
 const ERROR: u8 = 3;
-/// The length of what begins every message, up to the length of its header fields.
+/// The length of the fixed start of every message, up to the length of its header fields.
 const START: usize = 16;
 const FIELD_PATH: u8 = 1;
 const FIELD_INTERFACE: u8 = 2;
@@ -23,20 +23,20 @@ const FIELD_MEMBER: u8 = 3;
 const FIELD_ERROR: u8 = 4;
 const FIELD_DESTINATION: u8 = 6;
 const FIELD_SIGNATURE: u8 = 8;
-/// What a manager says of a unit that it does not know.
+/// A manager's answer about a unit that it does not know.
 const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
 
-/// Has the manager at `socket` set a property of a unit until the next boot.
+/// Makes the manager at `socket` set a property of a unit until the next boot.
 ///
 /// # Errors
-/// With the manager's words; [`io::ErrorKind::NotFound`] where it knows no such unit, or is not there.
+/// With the manager's message; [`io::ErrorKind::NotFound`] where it knows no such unit, or is not running.
 pub(super) fn set_unit_property(socket: &Path, unit: &str, property: (&str, u64)) -> io::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     authenticate(&mut stream)?;
     call(&mut stream, &set_unit_properties(unit, property))?;
-    // The manager answers before it writes to the group, and hears the next call after that.
+    // The manager answers before it writes to the group, and handles the next call after that.
     call(&mut stream, &ping())
 }
 
@@ -48,13 +48,13 @@ fn call(stream: &mut UnixStream, message: &[u8]) -> io::Result<()> {
         match message.get(1) {
             Some(&RETURN) => return Ok(()),
             Some(&ERROR) => return Err(refusal(&message)),
-            // It may tell of units meanwhile.
+            // It may send signals about units meanwhile.
             _ => {}
         }
     }
 }
 
-/// Says who this is; the kernel has told the manager already.
+/// Sends this user's ID; the manager already has it from the kernel.
 fn authenticate(stream: &mut UnixStream) -> io::Result<()> {
     let user = rustix::process::geteuid().as_raw().to_string();
     let user: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
@@ -74,7 +74,7 @@ fn authenticate(stream: &mut UnixStream) -> io::Result<()> {
     stream.write_all(b"BEGIN\r\n")
 }
 
-/// A message under way, little-endian.
+/// A message being encoded, little-endian.
 #[derive(Default)]
 struct Encoder(Vec<u8>);
 
@@ -105,7 +105,7 @@ impl Encoder {
         self.0.push(0);
     }
 
-    /// An array whose items begin at multiples of 8: its length, without what comes before the first.
+    /// An array whose items begin at multiples of 8: its length, not counting the padding before the first.
     fn array(&mut self, items: impl FnOnce(&mut Self)) {
         self.u32(0);
         let length_at = self.0.len() - 4;
@@ -131,12 +131,12 @@ fn set_unit_properties(unit: &str, (property, number): (&str, u64)) -> Vec<u8> {
     method_call(1, ("org.freedesktop.systemd1.Manager", "SetUnitProperties"), ("sba(sv)", body))
 }
 
-/// A call that does nothing but be answered.
+/// A call that has no effect other than its answer.
 fn ping() -> Vec<u8> {
     method_call(2, ("org.freedesktop.DBus.Peer", "Ping"), ("", Encoder::default()))
 }
 
-/// The call number `serial` of a manager's method, with a body of this signature.
+/// Call number `serial` of a manager's method, with a body of this signature.
 fn method_call(serial: u32, (interface, member): (&str, &str), (signature, mut body): (&str, Encoder)) -> Vec<u8> {
     let mut message = Encoder::default();
     // Little-endian, no flags, version 1.
@@ -162,7 +162,7 @@ fn method_call(serial: u32, (interface, member): (&str, &str), (signature, mut b
     message.0
 }
 
-/// The number at `at` of a message, which says itself in which order its bytes are.
+/// The number at `at` of a message, whose first byte gives the byte order.
 fn number(message: &[u8], at: usize) -> Option<usize> {
     let bytes = message.get(at..at.checked_add(4)?)?.try_into().ok()?;
     let number = if message.first() == Some(&b'l') { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) };
@@ -182,7 +182,7 @@ fn receive(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// What an error's `message` says.
+/// The error that the message of kind ERROR reports.
 fn refusal(message: &[u8]) -> io::Error {
     let name = error_name(message).unwrap_or("an error without a name");
     let text = body_text(message).unwrap_or_default();
@@ -196,7 +196,7 @@ fn refusal(message: &[u8]) -> io::Error {
     io::Error::new(kind, format!("systemd: {text} ({name})"))
 }
 
-/// The text at `at` of a message: a length, and so many bytes.
+/// The text at `at` of a message: a length, and as many bytes.
 fn text(message: &[u8], at: usize) -> Option<&str> {
     let begin = at.checked_add(4)?;
     std::str::from_utf8(message.get(begin..begin.checked_add(number(message, at)?)?)?).ok()
@@ -206,7 +206,7 @@ fn error_name(message: &[u8]) -> Option<&str> {
     let end = START.checked_add(number(message, 12)?)?;
     let mut at = START;
     while at < end {
-        // Field, length of the signature, signature, zero: each here has one letter.
+        // Field, length of the signature, signature, zero: each signature here has one letter.
         let (field, kind) = (*message.get(at)?, *message.get(at + 2)?);
         let value = at + 4;
         if field == FIELD_ERROR {
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// An error as systemd 252 has sent it.
+    /// An error as systemd 252 sends it.
     fn error(name: &str, words: &str) -> Vec<u8> {
         let mut message = Encoder::default();
         message.0.extend([b'l', ERROR, 1, 1]);
@@ -262,7 +262,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn a_call_is_laid_out_as_the_specification_says() {
+    fn a_call_has_the_layout_of_the_specification() {
         let message = set_unit_properties("a.service", ("CPUWeight", 10));
         let (body, fields) = (number(&message, 4).unwrap(), number(&message, 12).unwrap());
         assert_eq!(message.len(), START + fields.next_multiple_of(8) + body);
@@ -280,7 +280,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn an_error_is_told_in_the_managers_words() {
+    fn an_error_has_the_managers_message() {
         for (name, kind) in [
             (NO_SUCH_UNIT, io::ErrorKind::NotFound),
             ("org.freedesktop.DBus.Error.AccessDenied", io::ErrorKind::PermissionDenied),
@@ -296,7 +296,7 @@ mod tests {
     proptest! {
         // Verifies PLACE-4.
         #[test]
-        fn whatever_comes_is_an_answer_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0usize..120) {
+        fn any_bytes_are_an_answer_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0usize..120) {
             let _ = receive(&mut &bytes[..]).map(|message| refusal(&message));
             let whole = error(NO_SUCH_UNIT, "x");
             let _ = refusal(&whole[..cut.min(whole.len())]);

@@ -1,7 +1,7 @@
-//! Units of systemd: what a control group weighs that belongs to one is set through its manager's own interface
+//! Weights of systemd units: a control group that belongs to a unit gets its weight through its manager's own interface
 //! (org.freedesktop.systemd1(5), SetUnitProperties), at runtime, and never through the group's files.
 //!
-//! The manager keeps what was set for a unit that has ended, in a drop-in of its own, which tells it then.
+//! The manager keeps what was set for a unit that has ended, in a runtime drop-in, where it can still be read.
 
 mod call;
 
@@ -14,27 +14,27 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use super::hierarchy;
 use crate::{DeviceError, Operation, Root};
 
-/// The weight of an idle group: it runs only on CPU time that no other group wants.
+/// The weight of an idle group: it gets only CPU time that no other group wants.
 pub const IDLE: &str = "idle";
-/// What a unit weighs that has no weight of its own (systemd.resource-control(5)).
+/// The weight of a unit that sets none (systemd.resource-control(5)).
 const DEFAULT_WEIGHT: &str = "100";
-/// What tells a manager that a unit has no weight of its own.
+/// The value that removes a unit's weight.
 const UNSET: u64 = u64::MAX;
-/// What tells it that a unit is idle, since version 252; an older one refuses that, and the least weight comes near.
+/// The value that makes a unit idle since version 252; older managers refuse it and get the lowest weight instead.
 const IDLE_WEIGHT: u64 = 0;
 const LEAST_WEIGHT: u64 = 1;
 const SUFFIXES: [&str; 6] = [".slice", ".service", ".scope", ".socket", ".mount", ".swap"];
 
-/// A unit, and the manager that it belongs to.
+/// A unit and its manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
     name: String,
-    /// Of which user's manager; none for the system's.
+    /// The user of its manager; none for the system's.
     user: Option<u32>,
 }
 
 impl Unit {
-    /// The unit to which the control group in `folder` belongs, whether it is there now or not; none where no systemd manages it.
+    /// The unit to which the control group in `folder` belongs, running or not; none where no systemd manages it.
     pub fn of(root: &Root, folder: &Path) -> Option<Self> {
         if !root.is_folder("/run/systemd/system") {
             return None;
@@ -47,14 +47,14 @@ impl Unit {
     fn named(path: &Path) -> Option<Self> {
         let mut unit: Option<Self> = None;
         for part in path {
-            // The name of a group that could be a file of its parent's begins with one more character.
+            // systemd prefixes `_` to the name of a group that could be mistaken for one of its parent's files.
             let name = part.to_str()?;
             let name = name.strip_prefix('_').unwrap_or(name);
             let mut user = None;
             if let Some(above) = unit {
                 let is_slice = above.name.ends_with(".slice");
                 user = if is_slice { above.user } else { above.managed_user() };
-                // What a service has below it, it manages itself.
+                // A service manages its child groups itself.
                 if !is_slice && user.is_none() {
                     return None;
                 }
@@ -75,7 +75,7 @@ impl Unit {
         self.name.strip_prefix("user@")?.strip_suffix(".service")?.parse().ok()
     }
 
-    /// Where its manager is, below /run.
+    /// The folder of its manager, below /run.
     fn runtime_folder(&self) -> PathBuf {
         match self.user {
             Some(user) => format!("/run/user/{user}/systemd").into(),
@@ -87,7 +87,7 @@ impl Unit {
         self.runtime_folder().join("private")
     }
 
-    /// True where this process may tell its manager what it weighs: root may, and a user the own one.
+    /// True where this process may call the unit's manager: root may call any, a user only its own.
     pub fn is_reachable(&self, root: &Root) -> bool {
         if !root.is_system() {
             return root.exists(self.socket());
@@ -98,7 +98,7 @@ impl Unit {
         is_own && accessat(CWD, &socket, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
     }
 
-    /// What it weighs by what was set at runtime, whether it runs or not.
+    /// The weight that was set at runtime, whether the unit runs or not.
     ///
     /// # Errors
     /// [`DeviceError::is_missing`] where nothing was set.
@@ -110,10 +110,10 @@ impl Unit {
         Ok(value.filter(|value| !value.is_empty()).unwrap_or(DEFAULT_WEIGHT).to_owned())
     }
 
-    /// Has it weigh `value` at runtime. The default weight is none of its own.
+    /// Sets the weight to `value` at runtime. The default weight removes the unit's own.
     ///
     /// # Errors
-    /// With the manager's answer, [`DeviceError::is_missing`] where it knows no such unit.
+    /// With the manager's answer; [`DeviceError::is_missing`] where it knows no such unit.
     pub fn set_weight(&self, root: &Root, value: &str) -> Result<(), DeviceError> {
         let socket = root.path(self.socket());
         let fault = |error: io::Error| DeviceError::io(&socket, Operation::Write, error);
@@ -131,7 +131,7 @@ impl Unit {
     }
 }
 
-/// Which groups of a hierarchy are units, with a manager that this process may call; each manager is looked for once.
+/// Which groups of a hierarchy are units with a manager that this process may call; each manager is checked once.
 #[derive(Debug)]
 pub struct Units<'a> {
     root: &'a Root,
@@ -140,19 +140,19 @@ pub struct Units<'a> {
 }
 
 impl<'a> Units<'a> {
-    /// Of the hierarchy at `top`.
+    /// For the hierarchy at `top`.
     pub fn of(root: &'a Root, top: &'a Path) -> Self {
         Self { root, top, reachable: BTreeMap::new() }
     }
 
-    /// True where a manager may be told what the group in `folder` weighs.
+    /// True where a manager may be called to change the weight of the group in `folder`.
     pub fn may_change(&mut self, folder: &Path) -> bool {
         let Some(unit) = folder.strip_prefix(self.top).ok().and_then(Unit::named) else { return false };
         *self.reachable.entry(unit.user).or_insert_with(|| unit.is_reachable(self.root))
     }
 }
 
-/// True where the system's units compete by weights, and this process may call its manager.
+/// True where the system's units compete by weights, and this process may call their manager.
 pub fn are_weighed(root: &Root, top: &Path) -> bool {
     let shares_out = hierarchy::lists(root, &top.join("cgroup.subtree_control"), "cpu");
     let system = Unit { name: "-.slice".to_owned(), user: None };
@@ -166,7 +166,7 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn a_group_belongs_to_the_unit_that_its_manager_has_made_it_for() {
+    fn a_group_belongs_to_the_unit_that_its_manager_made() {
         let of = |path: &str| Unit::named(Path::new(path)).map(|unit| (unit.name, unit.user));
         for (path, expected) in [
             ("", None),
@@ -205,7 +205,7 @@ mod tests {
 
     // Verifies UNDO-1.
     #[test]
-    fn what_was_set_at_runtime_is_known_after_the_unit_has_ended() {
+    fn a_runtime_weight_is_readable_after_the_unit_has_ended() {
         const CONTROL: &str = "/run/systemd/system.control/a.service.d/50-CPUWeight.conf";
         let unit = Unit { name: "a.service".to_owned(), user: None };
         for (text, expected) in
@@ -216,6 +216,6 @@ mod tests {
         }
         let (_folder, root) = root_of(&[]);
         assert!(unit.set_at_runtime(&root).unwrap_err().is_missing());
-        assert!(unit.set_weight(&root, "10").unwrap_err().is_missing(), "no manager is there");
+        assert!(unit.set_weight(&root, "10").unwrap_err().is_missing(), "no manager runs");
     }
 }

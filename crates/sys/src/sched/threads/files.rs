@@ -1,9 +1,9 @@
-//! Threads by their files: each thread's `schedstat` stays open, so that a sample of it is one system call.
+//! Thread samples from files: each thread's `schedstat` stays open, so that a sample of it is one system call.
 //!
-//! Threads that sleep are sampled once a second at first, every four seconds after a while, and once a minute while the
-//! CPUs are idle. New ones are found by their numbers: /proc/loadavg shows the last one given out, so while it stands still
-//! /proc need not be listed. The kernel gives a number out before its thread is there, and may let others run in between, so
-//! that a number without a thread is asked for again.
+//! Threads that sleep are sampled once a second at first, then up to every four seconds, and up to once a minute while the CPUs
+//! are idle. New ones are found by their numbers: /proc/loadavg shows the last number assigned, so while it is unchanged /proc
+//! need not be listed. The kernel assigns a number before its thread is visible, and other tasks may run in between, so a
+//! number without a thread is checked again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -19,14 +19,14 @@ use crate::cpu::loadavg;
 use crate::process::schedstat::{self, Schedstat};
 use crate::{BootTime, DeviceError, Root, descriptors, process};
 
-/// New threads whose files are read in one look; the others have to wait for the next.
+/// New threads whose files are read per sample; the rest wait for the next sample.
 const NEW_IN_ONE_SAMPLE: usize = 512;
-/// When more numbers were given out than this, /proc is listed instead of asking for each.
+/// When more numbers were assigned than this, /proc is listed instead of checking each.
 const NUMBERS_TO_ASK_FOR: u32 = 4096;
-/// A number without a thread in two samples is asked for once more after this long: the process that forks has run by then.
+/// A number without a thread in two samples is checked once more after this long: the process that forks has run by then.
 const LATE: Duration = Duration::from_secs(1);
 
-/// The files of /proc.
+/// The open files of /proc.
 #[derive(Debug)]
 pub(super) struct Files {
     root: Root,
@@ -34,7 +34,7 @@ pub(super) struct Files {
     pub(super) candidates: VecDeque<u32>,
     /// Numbers without a thread in the last sample.
     missing: Vec<u32>,
-    /// Numbers without a thread in the sample after that as well, and when they are asked for once more.
+    /// Numbers without a thread in the sample after that as well, and when they are checked once more.
     late: VecDeque<(BootTime, u32)>,
     last_number: Option<u32>,
     idle_time: IdleTime,
@@ -43,7 +43,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Those below `root`, where every thread may be new.
+    /// For the system below `root`, where every thread may be new.
     pub(super) fn new(root: &Root) -> Self {
         Self {
             root: root.clone(),
@@ -56,7 +56,7 @@ impl Files {
         }
     }
 
-    /// Looks at those that are `known` and for new ones at `now`, after a sample at `looked_at`.
+    /// Samples the threads that are `known`, and finds new ones, at `now`, after a sample at `sampled_at`.
     ///
     /// # Errors
     /// When /proc cannot be read at all.
@@ -85,7 +85,7 @@ impl Files {
         for (&tid, known) in known.iter_mut().filter(|(_, known)| known.is_due(now, are_cpus_idle)) {
             let present = match &known.file {
                 Some(file) => read(file),
-                // Descriptors have run out: it is opened for each look then, and those are seldom.
+                // Descriptors have run out: the file is opened for each sample of this thread, and those are rare.
                 None => self.open(tid).and_then(|file| {
                     let present = read(&file);
                     known.file = self.keep(file);
@@ -100,7 +100,7 @@ impl Files {
     }
 
     fn open(&self, tid: u32) -> Option<OwnedFd> {
-        // Threads other than the first are not listed in /proc, but are there.
+        // Threads other than the leader are not listed in /proc, but can be opened.
         File::open(self.root.path(format!("/proc/{tid}/schedstat"))).ok().map(OwnedFd::from)
     }
 
@@ -111,7 +111,7 @@ impl Files {
         is_kept.then_some(file)
     }
 
-    /// Adds the numbers that were given out since the last look. False when others may be among them.
+    /// Adds the numbers that were assigned since the last sample. False when older threads may be among them.
     fn find_candidates(&mut self, known: &BTreeMap<u32, Known>) -> Result<bool, DeviceError> {
         let text = self.root.read("/proc/loadavg").unwrap_or_default();
         let number = loadavg::parse(text.as_bytes()).map(|population| population.last_number);
@@ -132,7 +132,7 @@ impl Files {
     fn list_all(&mut self, known: &BTreeMap<u32, Known>) -> Result<(), DeviceError> {
         let waiting: BTreeSet<u32> = self.candidates.iter().copied().collect();
         for pid in self.root.list("/proc")?.iter().filter_map(|name| name.parse::<u32>().ok()) {
-            // A process that has ended has none.
+            // A process that has exited has none.
             let tids = self.root.list(format!("/proc/{pid}/task")).unwrap_or_default();
             let new = |tid: &u32| !known.contains_key(tid) && !waiting.contains(tid);
             self.candidates.extend(tids.iter().filter_map(|name| name.parse().ok()).filter(new));
@@ -140,7 +140,7 @@ impl Files {
         Ok(())
     }
 
-    /// What one that was certainly `born_since` has used is known from its first moment on.
+    /// The usage of a thread that was certainly created after `born_since` is known from its creation on.
     fn meet_candidates(
         &mut self,
         known: &mut BTreeMap<u32, Known>,
@@ -151,7 +151,7 @@ impl Files {
         let count = self.candidates.len().min(NEW_IN_ONE_SAMPLE);
         let new: Vec<u32> = self.candidates.drain(..count).collect();
         let missing = self.meet_each(new, known, (born_since, now), left_out, sample);
-        // One that was not there in the last look has used nothing before it.
+        // A thread that did not exist in the last sample has used nothing before it.
         let missing_before = std::mem::replace(&mut self.missing, missing);
         let missing = self.meet_each(missing_before, known, (born_since, now), left_out, sample);
         self.late.extend(missing.into_iter().map(|tid| (now + LATE, tid)));
@@ -160,7 +160,7 @@ impl Files {
         self.meet_each(late, known, (None, now), left_out, sample);
     }
 
-    /// Meets those of `tids` that are there and not yet known; returns the numbers without a thread.
+    /// Adds those of `tids` that exist and are not yet known; returns the numbers without a thread.
     fn meet_each(
         &mut self,
         tids: Vec<u32>,
@@ -187,7 +187,7 @@ impl Files {
                 continue;
             };
             let file = self.keep(file);
-            // One that is new is awake.
+            // A new thread is awake.
             let met = Known::new(now, has).with_file(file);
             known.insert(tid, if born_since.is_some() { met.awake() } else { met });
             sample.born.push(thread);
@@ -197,20 +197,20 @@ impl Files {
         missing
     }
 
-    /// When thread `tid` was born; the beginning of time where that cannot be read.
+    /// When thread `tid` was created; zero where that cannot be read.
     fn born_at(&self, tid: u32) -> BootTime {
         let ticks = process::start_time_ticks(&self.root, tid).unwrap_or_default();
         BootTime::from_milliseconds(ticks * process::TICK_MS)
     }
 
-    /// What thread `tid` has used, and its open file, if it is there.
+    /// The usage of thread `tid`, and its open file, if it exists.
     fn open_and_read(&self, tid: u32) -> Option<(Schedstat, OwnedFd)> {
         let file = self.open(tid)?;
         Some((read(&file)?, file))
     }
 }
 
-/// `None` when the thread has ended.
+/// `None` when the thread has exited.
 fn read(file: &OwnedFd) -> Option<Schedstat> {
     let mut text = [0u8; 80];
     loop {
@@ -222,7 +222,7 @@ fn read(file: &OwnedFd) -> Option<Schedstat> {
     }
 }
 
-/// What /proc/TID/status says of a thread; its lines vary by kernel.
+/// Parses /proc/TID/status; its lines vary by kernel.
 pub fn parse_status(tid: u32, status: &str) -> Option<Thread> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let number = |name: &str| field(name)?.parse().ok();

@@ -1,7 +1,7 @@
-//! All threads of user space and what each uses, cheap enough to look many times a second.
+//! All threads of user space and their CPU usage, cheap enough to sample many times a second.
 //!
-//! Two sensors see them: files of /proc that stay open ([`Files`]), and a program in the kernel ([`Tasks`]). Who is known,
-//! who is new and what counts as used is the same with both.
+//! There are two sensors: files of /proc that stay open ([`Files`]), and a program in the kernel ([`Tasks`]). Both apply the
+//! same definition of known threads, new threads and usage.
 
 mod files;
 mod known;
@@ -18,46 +18,46 @@ use crate::bpf::{Refusal, Tasks};
 use crate::process::schedstat::Usage;
 use crate::{BootTime, DeviceError, Root, process};
 
-/// The number of the parent of the kernel's own threads, where they can be seen.
+/// The number of the parent of kernel threads, where these are visible.
 const KTHREADD: u32 = 2;
-/// Threads that may be new in a sample, for which there is room beside those that are known.
+/// Capacity of a sample for new threads, beside the known ones.
 const ROOM_FOR_NEW: usize = 64;
 
-/// By what threads are sampled.
+/// How threads are sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sensing {
-    /// Their `schedstat`.
+    /// By their `schedstat`.
     #[default]
     Schedstat,
-    /// A program that the kernel's iterator of tasks runs, where it can be had; else their `schedstat`.
+    /// By a program that the kernel's task iterator runs, where supported; else by their `schedstat`.
     Bpf,
-    /// The same, and nothing need be done where it cannot be had.
+    /// The same, but where it is not supported the user need not do anything.
     Auto,
 }
 
-/// What was seen in one look.
+/// The result of one sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Threads that ran or waited since they were sampled last, those among them that were born and busy since then.
+    /// Threads that ran or waited since their last sample, including new ones that were busy since their creation.
     pub used: Vec<ThreadUsage>,
     /// Threads that were not known before.
     pub born: Vec<Thread>,
-    /// Threads that have ended.
+    /// Threads that have exited.
     pub ended: Vec<u32>,
 }
 
-/// What one thread used.
+/// The usage of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUsage {
     /// The thread.
     pub tid: u32,
-    /// Since it was sampled last.
+    /// Since its last sample.
     #[serde(flatten)]
     pub usage: Usage,
 }
 
-/// A thread, as it was when it was found.
+/// A thread, at the time when it was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
     /// Its number.
@@ -70,7 +70,7 @@ pub struct Thread {
     pub command: String,
 }
 
-/// The threads that are known.
+/// The known threads.
 #[derive(Debug)]
 pub struct Threads {
     root: Root,
@@ -89,9 +89,9 @@ enum Sensor {
 /// The processes whose threads are not sampled.
 #[derive(Debug, Clone, Copy)]
 struct LeftOut {
-    /// In a container another process may have that number.
+    /// In a container another process may have this number.
     kthreadd: Option<u32>,
-    /// The sampling thread is busy by sampling, and waits where all are busy: that says nothing of the others.
+    /// The sampling thread is busy with sampling, and waits where all threads do: that says nothing about other threads.
     own: Option<u32>,
 }
 
@@ -102,7 +102,7 @@ impl LeftOut {
 }
 
 impl Threads {
-    /// Of the system below `root`, by their files; no thread is known yet.
+    /// For the system below `root`, by files; no thread is known yet.
     pub fn new(root: &Root) -> Self {
         Self {
             root: root.clone(),
@@ -116,14 +116,14 @@ impl Threads {
         }
     }
 
-    /// Of the system below `root`, by what `sensing` says as far as it can be had, which [`refusal`] tells.
+    /// For the system below `root`, by `sensing` as far as it is supported, which [`refusal`] reports.
     pub fn by(root: &Root, sensing: Sensing) -> Self {
         let mut threads = Self::new(root);
         threads.turn_to(sensing);
         threads
     }
 
-    /// Looks by what `sensing` says from now on, as far as it can be had, and still knows who is known.
+    /// Samples by `sensing` from now on, as far as it is supported; known threads stay known.
     pub fn turn_to(&mut self, sensing: Sensing) {
         let tasks = match sensing {
             Sensing::Schedstat => None,
@@ -141,7 +141,7 @@ impl Threads {
         }
     }
 
-    /// By what they are sampled now.
+    /// How threads are sampled now.
     pub fn sensing(&self) -> Sensing {
         match self.sensor {
             Sensor::Files(_) => Sensing::Schedstat,
@@ -149,7 +149,7 @@ impl Threads {
         }
     }
 
-    /// How many are known.
+    /// The number of known threads.
     pub fn len(&self) -> usize {
         self.known.len()
     }
@@ -159,10 +159,10 @@ impl Threads {
         self.known.is_empty()
     }
 
-    /// Looks at the threads that are there at `now`.
+    /// Samples all current threads at `now`.
     ///
     /// # Errors
-    /// When /proc cannot be read at all; what happens to single threads is part of the look.
+    /// When /proc cannot be read at all; a single thread that cannot be read counts as ended.
     pub fn sample(&mut self, now: BootTime) -> Result<Sample, DeviceError> {
         let mut sample = Sample::default();
         let sampled_at = self.sampled_at.replace(now);
@@ -174,7 +174,7 @@ impl Threads {
                 }
                 Err(error) => {
                     tracing::warn!(
-                        "threads are sampled by their files from now on: the kernel's iterator says {error}"
+                        "threads are sampled by their files from now on: the kernel's iterator failed: {error}"
                     );
                     self.turn_to(Sensing::Schedstat);
                 }
@@ -186,13 +186,13 @@ impl Threads {
         Ok(sample)
     }
 
-    /// Looks at every thread next time, whether it was quiet or not: something has changed.
+    /// Samples every thread next time, quiet or not: something has changed.
     pub fn wake_all(&mut self) {
         self.known.values_mut().for_each(Known::wake);
     }
 }
 
-/// Why threads of the system below `root` cannot be sampled as `sensing` says; `None` where they can.
+/// Why threads of the system below `root` cannot be sampled by `sensing`; `None` where they can.
 pub fn refusal(root: &Root, sensing: Sensing) -> Option<Refusal> {
     match sensing {
         Sensing::Schedstat => None,

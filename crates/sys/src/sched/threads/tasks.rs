@@ -1,4 +1,4 @@
-//! Threads as the kernel's iterator shows them: all that there are, in each look.
+//! Thread samples from the kernel's task iterator: each contains all threads.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{LeftOut, Sample, Thread, ThreadUsage};
 use crate::BootTime;
 use crate::bpf::task::Task;
 
-/// Takes `tasks`, all that there are in the order of their numbers, for a sample at `now` after one at `looked_at`.
+/// Evaluates `tasks`, all that exist, ordered by number, for a sample at `now` after one at `sampled_at`.
 pub(super) fn take(
     known: &mut BTreeMap<u32, Known>,
     tasks: &[Task],
@@ -26,7 +26,7 @@ pub(super) fn take(
                 one.born = Some(task.born);
                 sample.used.extend(one.take(now, task.used).map(|usage| ThreadUsage { tid: task.tid, usage }));
             }
-            // The number is another thread's by now.
+            // The number was reused for another thread.
             Some(_) => {
                 sample.ended.push(task.tid);
                 new.push(task);
@@ -59,7 +59,7 @@ mod tests {
         (sample.born.iter().map(|thread| thread.tid).collect(), sample.used.iter().map(|used| used.tid).collect())
     }
 
-    /// A sample of `tasks` at `now` after one at `looked_at`.
+    /// A sample of `tasks` at `now` after one at `sampled_at`.
     fn sample_at(known: &mut BTreeMap<u32, Known>, sampled_at: Option<u64>, now: u64, tasks: &[Task]) -> Sample {
         let left_out = LeftOut { kthreadd: Some(KTHREADD), own: Some(40) };
         let mut sample = Sample::default();
@@ -69,7 +69,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn of_all_tasks_those_are_used_that_ran_or_waited() {
+    fn only_tasks_that_ran_or_waited_have_usage() {
         let mut known = BTreeMap::new();
         let init = Task::of(1, (1, 0), 0, (7, 0, 1));
         let others =
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(
             tids(&sample),
             (vec![1, 50, 51], vec![]),
-            "neither the kernel's nor our own, and no thread's age is known"
+            "no kernel threads and none of brisk's own, and no thread's age is known"
         );
         let expected = Thread { tid: 51, pid: 50, parent: 1, command: "name".into() };
         assert_eq!(sample.born[2], expected);
@@ -107,7 +107,7 @@ mod tests {
 
     // Verifies PLACE-1.
     #[test]
-    fn a_number_of_another_task_is_another_thread() {
+    fn a_reused_number_is_another_thread() {
         let mut known = BTreeMap::new();
         sample_at(
             &mut known,
@@ -117,7 +117,7 @@ mod tests {
         );
         let later = [Task::of(50, (50, 1), 1050, (2, 0, 1)), Task::of(70, (70, 1), 900, (2, 0, 2))];
         let sample = sample_at(&mut known, Some(1000), 1100, &later);
-        assert_eq!(tids(&sample), (vec![50], vec![70]), "it did too little to tell since when: {sample:?}");
+        assert_eq!(tids(&sample), (vec![50], vec![70]), "its usage is too little for an estimate: {sample:?}");
         assert_eq!(sample.ended, [50]);
         let sample = sample_at(&mut known, Some(1100), 1200, &[]);
         assert_eq!(sample, Sample { ended: vec![50, 70], ..Sample::default() });

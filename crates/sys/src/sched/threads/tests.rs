@@ -36,7 +36,7 @@ impl Device {
     }
 }
 
-/// True when some may be there that were not sampled yet.
+/// True when some threads may not have been sampled yet.
 fn are_left(threads: &Threads) -> bool {
     matches!(&threads.sensor, Sensor::Files(files) if !files.candidates.is_empty())
 }
@@ -61,7 +61,7 @@ fn the_sampling_thread_is_not_sampled() {
 }
 
 #[test]
-fn new_threads_are_met_and_the_kernels_are_not() {
+fn new_threads_are_found_and_kernel_threads_left_out() {
     let device = Device::new();
     device.thread(1, 1, 0, "5 0 1\n");
     device.thread(2, 2, 0, "0 0 0\n");
@@ -90,7 +90,7 @@ fn new_threads_are_met_and_the_kernels_are_not() {
 }
 
 #[test]
-fn who_sleeps_long_is_looked_at_seldom_until_something_changes() {
+fn sleeping_threads_are_sampled_rarely_until_woken() {
     let device = Device::new();
     device.thread(5, 5, 1, "1 0 0\n");
     let mut threads = Threads::new(&device.root);
@@ -110,7 +110,7 @@ fn who_sleeps_long_is_looked_at_seldom_until_something_changes() {
 
 // Verifies PLACE-1.
 #[test]
-fn who_waits_for_a_moment_is_not_asleep() {
+fn a_thread_that_blocks_briefly_is_not_asleep() {
     let device = Device::new();
     device.thread(5, 5, 1, "1 0 0\n");
     let mut threads = Threads::new(&device.root);
@@ -137,13 +137,13 @@ fn a_number_that_wrapped_or_leapt_lists_all_threads() {
     }
     fs::remove_file(device.root.path("/proc/loadavg")).unwrap();
     device.thread(7, 7, 1, "0 0 0\n");
-    assert_eq!(tids(&threads.sample(at(40_000)).unwrap()).0, [7], "a kernel that does not tell");
+    assert_eq!(tids(&threads.sample(at(40_000)).unwrap()).0, [7], "without /proc/loadavg");
 }
 
-/// The kernel gives a number out before its thread is there, and may let others run in between.
+/// The kernel assigns a number before its thread is visible, and other tasks may run in between.
 // Verifies PLACE-1.
 #[test]
-fn a_thread_that_comes_after_its_number_is_met() {
+fn a_thread_that_appears_after_its_number_is_found() {
     for (comes_ms, met_ms) in [(200, Some(200)), (300, Some(1200)), (1200, Some(1200)), (1300, None)] {
         let device = Device::new();
         let mut threads = Threads::new(&device.root);
@@ -159,7 +159,7 @@ fn a_thread_that_comes_after_its_number_is_met() {
         }
         assert_eq!(samples.first().map(|(met_ms, _)| *met_ms), met_ms, "came at {comes_ms} ms");
         let Some((_, sample)) = samples.first() else { continue };
-        // It was not there at the look before, and has not run before that.
+        // It did not exist in the sample before, and has not run before that.
         let usage = Usage { wall_ns: 100_000_000, run_ns: 30_000_000, wait_ns: 0, slices: 3 };
         let used = (comes_ms == 200).then_some(ThreadUsage { tid: 7, usage });
         assert_eq!((tids(sample).0, &sample.used), (vec![7], &used.into_iter().collect()));
@@ -167,7 +167,7 @@ fn a_thread_that_comes_after_its_number_is_met() {
 }
 
 #[test]
-fn thousands_at_once_are_met_one_look_after_the_other() {
+fn thousands_of_new_threads_take_several_samples() {
     let device = Device::new();
     let mut threads = Threads::new(&device.root);
     threads.sample(at(0)).unwrap();
@@ -181,7 +181,7 @@ fn thousands_at_once_are_met_one_look_after_the_other() {
 
 // Verifies PLACE-1.
 #[test]
-fn what_new_threads_have_used_is_known_from_their_first_moment() {
+fn usage_of_new_threads_is_known_from_their_creation_on() {
     let device = Device::new();
     device.thread(5, 5, 1, "9000000000 0 70\n");
     let mut threads = Threads::new(&device.root);
@@ -189,7 +189,7 @@ fn what_new_threads_have_used_is_known_from_their_first_moment() {
     for tid in 10..=12 {
         device.thread(tid, tid, 1, if tid == 11 { "40000000 0 3\n" } else { "400000000 300000000 9\n" });
     }
-    // Fields 3 to 22: it was born 150 ms after boot.
+    // Fields 3 to 22: it was created 150 ms after boot.
     let zeros = "0 ".repeat(18);
     fs::write(device.root.path("/proc/12/stat"), format!("12 (a b) R {zeros}15 0 0\n")).unwrap();
     device.number(12);
@@ -199,7 +199,7 @@ fn what_new_threads_have_used_is_known_from_their_first_moment() {
     assert_eq!(sample.used, [(10, 900_000_000), (12, 750_000_000)].map(used));
     assert_eq!(sample.born.len(), 3);
 
-    // More than are met in one look: those that are left are older by the next.
+    // More threads than one sample adds: the rest are older by the next sample.
     (1000..1600).for_each(|tid| device.thread(tid, tid, 1, "400000000 300000000 9\n"));
     device.number(1600);
     threads.sample(at(1000)).unwrap();
@@ -210,7 +210,7 @@ fn what_new_threads_have_used_is_known_from_their_first_moment() {
 
 // Verifies PLACE-1.
 #[test]
-fn where_the_kernel_has_no_iterator_files_are_looked_at() {
+fn without_a_task_iterator_files_are_sampled() {
     let device = Device::new();
     device.thread(1, 1, 0, "5 0 1\n");
     let mut threads = Threads::by(&device.root, Sensing::Bpf);
@@ -222,7 +222,7 @@ fn where_the_kernel_has_no_iterator_files_are_looked_at() {
 
 // Verifies PLACE-1.
 #[test]
-fn who_is_known_stays_so_whatever_looks() {
+fn known_threads_stay_known_when_the_sensor_changes() {
     let device = Device::new();
     device.thread(50, 50, 1, "5 0 1\n");
     device.thread(51, 50, 1, "5 0 1\n");
@@ -260,7 +260,7 @@ fn both_sensors_see_the_same() {
         }
         born
     });
-    // A sandbox may keep its first process to itself; what comes or goes meanwhile is seen by one of them only.
+    // A sandbox may hide its first process; a thread that appears or exits meanwhile is seen by one sensor only.
     let count = |threads: &[Thread]| threads.iter().filter(|thread| thread.pid != 1).count();
     let common: Vec<&Thread> = files.iter().filter(|thread| thread.pid != 1 && tasks.contains(thread)).collect();
     let most = count(&files).max(count(&tasks));
@@ -290,11 +290,11 @@ fn threads_of_this_process_come_and_go() {
     });
     let tid = told.recv().unwrap();
     let born = meet_all(&mut threads);
-    let found = born.iter().find(|thread| thread.tid == tid).expect("it is met");
+    let found = born.iter().find(|thread| thread.tid == tid).expect("it is found");
     assert_eq!(found.pid, std::process::id());
     drop(end);
     thread.join().unwrap();
-    // The kernel takes it off the table a moment after the join.
+    // The kernel may remove its entry only after the join.
     loop {
         threads.wake_all();
         if threads.sample(BootTime::now()).unwrap().ended.contains(&tid) {
@@ -319,7 +319,7 @@ fn a_quiet_thread_is_sampled_seldom_while_cpus_are_idle() {
         threads.sample(at(now_s * 1000)).unwrap().used.len()
     };
     assert_eq!((1..=200).map(|now_s| sample(now_s, true)).sum::<usize>(), 0);
-    // It runs a little, which is noticed within a minute; much would be noticed by the CPUs.
+    // It runs a little, which is noticed within a minute; more would be noticed by the CPUs' idle time.
     device.used(50, "9000000 0 1\n");
     let noticed = (201..=262).find(|&now_s| sample(now_s, true) > 0).unwrap();
     assert!(noticed > 205, "{noticed}");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A policy whose governor has a tunable. A kernel would make the tunable's file again, with its default.
+/// A policy whose governor has a tunable. A real kernel would create the tunable's file again, with its default.
 fn governed() -> (Device, Target) {
     let mut device = Device::new(&[
         ("devices/system/cpu/cpufreq/policy0/scaling_governor", "ondemand"),
@@ -16,7 +16,7 @@ const GOVERNOR: &str = "devices/system/cpu/cpufreq/policy0/scaling_governor";
 const RATE: &str = "devices/system/cpu/cpufreq/policy0/ondemand/sampling_rate";
 
 #[test]
-fn a_governor_is_given_back_with_its_tunables() {
+fn a_governor_is_restored_with_its_tunables() {
     let (device, governor) = governed();
     let mut journal = device.open();
     journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
@@ -27,11 +27,11 @@ fn a_governor_is_given_back_with_its_tunables() {
 
 // Verifies BOOT-2.
 #[test]
-fn a_death_between_a_governor_and_its_tunables_is_undone() {
+fn a_kill_between_governor_and_tunable_writes_is_undone() {
     let (device, governor) = governed();
     let mut journal = device.open();
     journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
-    // The first step of restoring, and what the kernel makes of it; then the writer dies, and so does the next one.
+    // The first step of the restore, with its effect in the kernel; then the writer dies, before the second step.
     let mut lease = journal.leases[0].clone();
     assert!(journal.access.begins_in_steps(&mut lease));
     journal.log.append(&JournalRecord::Intent { lease }).unwrap();
@@ -45,7 +45,7 @@ fn a_death_between_a_governor_and_its_tunables_is_undone() {
 
 // Verifies BOOT-2.
 #[test]
-fn a_governor_that_another_process_chose_stays() {
+fn a_governor_chosen_by_another_process_is_kept() {
     let (device, governor) = governed();
     let mut journal = device.open();
     journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
@@ -57,11 +57,11 @@ fn a_governor_that_another_process_chose_stays() {
     device.set(RATE, "100000");
     let found = "ondemand\tsampling_rate=100000".to_owned();
     assert_eq!(journal.release(LATER, &governor).unwrap().outcome, RestoreOutcome::ChangedByOther { found });
-    assert_eq!(device.get(RATE), "100000", "its tunables are another process's too");
+    assert_eq!(device.get(RATE), "100000", "the other process has set its tunables too");
 }
 
 #[test]
-fn what_was_set_before_brisk_gets_its_intended_value() {
+fn an_adopted_governor_is_set_to_its_intended_value() {
     let (device, governor) = governed();
     let adopt = |journal: &mut Journal| journal.adopt(SECOND, &governor, "performance", "ondemand", LATER, "boot");
     assert!(adopt(&mut device.open()).is_err(), "it holds something else");

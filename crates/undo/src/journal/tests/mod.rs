@@ -1,4 +1,4 @@
-//! The journal on trees of files: what is held, what is restored, and every moment at which its writer can die.
+//! The journal on trees of files: leases, restores, and every point at which its writer can die.
 
 mod governors;
 mod properties;
@@ -19,7 +19,7 @@ const SECOND: BootTime = BootTime::from_milliseconds(1000);
 const LATER: BootTime = BootTime::from_milliseconds(2000);
 const POLICY: &str = "/sys/devices/system/cpu/cpufreq/policy0";
 
-/// A device of a few tunables, and a journal folder beside it.
+/// A device with a few tunables and a journal folder.
 struct Device {
     holder: Holder,
     folder: tempfile::TempDir,
@@ -70,13 +70,13 @@ impl Device {
 }
 
 impl Journal {
-    /// Dies as by SIGKILL: the lock goes, nothing is restored.
+    /// Dies as by SIGKILL: the lock is released, nothing is restored.
     fn die(mut self) {
         self.leases.clear();
     }
 }
 
-/// Where a tunable is that is named by the end of its path: with a policy's, unless it names more.
+/// The path of a tunable, of which `name` is the end: in the policy's folder, unless `name` says where in /sys.
 fn place(name: &str) -> String {
     let folder = if name.contains("fs/") || name.contains("devices/") { "/sys" } else { POLICY };
     format!("{folder}/{name}")
@@ -112,7 +112,7 @@ fn a_lease_ends_by_release_by_expiry_or_with_its_journal() {
 
 // Verifies BOOT-2.
 #[test]
-fn a_twin_holds_the_same_and_either_gives_it_back() {
+fn a_twin_holds_the_same_leases_and_either_restores_them() {
     let device = Device::new(&[("a", "1"), ("b", "2")]);
     let elsewhere = device.folder.path().join("run/elsewhere");
     let journal = || {
@@ -132,10 +132,10 @@ fn a_twin_holds_the_same_and_either_gives_it_back() {
     drop(second);
     assert_eq!(values(), given_back);
 
-    // A process dies in between: both logs are replayed, and the second replay finds the originals.
+    // A process dies with both journals open: both logs are replayed, and the second replay finds the originals.
     let first = journal();
     first.twin(&elsewhere, &device.root).unwrap().die();
-    assert!(matches!(first.twin(&elsewhere, &device.root), Err(JournalError::Locked { .. })), "it holds something");
+    assert!(matches!(first.twin(&elsewhere, &device.root), Err(JournalError::Locked { .. })), "it holds leases");
     assert_eq!(values(), held);
     first.die();
     for folder in [&elsewhere, &device.journal()] {
@@ -170,7 +170,7 @@ fn leasing_again_keeps_the_original_unless_another_tool_wrote() {
 
 // Verifies UNDO-3.
 #[test]
-fn what_others_wrote_since_stays() {
+fn a_later_write_by_another_tool_is_kept() {
     let device = Device::new(&[("a", "1"), ("scaling_min_freq", "200000")]);
     let mut journal = device.open();
     for name in ["a", "scaling_min_freq"] {
@@ -184,7 +184,7 @@ fn what_others_wrote_since_stays() {
 
 // Verifies UNDO-2.
 #[test]
-fn a_governor_outlives_its_tunables_leases_vanished_files_end() {
+fn tunables_are_restored_before_their_governor() {
     let device = Device::new(&[("scaling_governor", "powersave"), ("ondemand/sampling_rate", "100000")]);
     let mut journal = device.open();
     journal.lease(SECOND, &target("scaling_governor"), "ondemand", LATER, "test").unwrap();
@@ -203,7 +203,7 @@ fn a_governor_outlives_its_tunables_leases_vanished_files_end() {
 
 // Verifies UNDO-5.
 #[test]
-fn a_second_opener_is_told_who_has_it() {
+fn a_second_opener_gets_the_pid_of_the_first() {
     let device = Device::new(&[("a", "1")]);
     let mut journal = device.open();
     journal.lease(SECOND, &target("a"), "2", LATER, "test").unwrap();
@@ -213,8 +213,8 @@ fn a_second_opener_is_told_who_has_it() {
     assert_eq!(device.get("a"), "2");
 }
 
-/// A process that has inherited the lock for `seconds`, as one between fork and exec has.
-fn heir(journal: &Journal, seconds: &str) -> Child {
+/// A process that has inherited the lock for `seconds`, as a child between fork and exec has.
+fn child_with_lock(journal: &Journal, seconds: &str) -> Child {
     Command::new("sleep").arg(seconds).stdin(journal.log.descriptor()).spawn().unwrap()
 }
 
@@ -223,57 +223,57 @@ fn heir(journal: &Journal, seconds: &str) -> Child {
 fn a_released_lock_is_free_even_if_a_child_inherited_it() {
     let device = Device::new(&[("a", "1")]);
     let journal = device.open();
-    let mut heir = heir(&journal, "60");
+    let mut child = child_with_lock(&journal, "60");
     drop(journal);
     let reopened = Journal::open(Holder::Daemon, &device.journal(), &device.root);
-    let _ = (heir.kill(), heir.wait());
+    let _ = (child.kill(), child.wait());
     reopened.unwrap();
 }
 
 // Verifies UNDO-5.
 #[test]
-fn the_dead_are_no_reason_to_refuse_the_living() {
+fn opening_waits_for_the_lock_of_a_dead_writer() {
     let device = Device::new(&[("a", "1")]);
     let mut journal = device.open();
     journal.lease(SECOND, &target("a"), "2", LATER, "test").unwrap();
-    // A zombie is as dead as a process that has been waited for.
+    // A zombie counts as dead, as a reaped process does.
     let mut dead = Command::new("true").spawn().unwrap();
     waitid(WaitId::Pid(Pid::from_child(&dead)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
     journal
         .log
         .append(&JournalRecord::Open { format: record::FORMAT, boot_id: None, pid: dead.id(), tenure: Tenure::Lasting })
         .unwrap();
-    // After SIGKILL the lock goes with the last descriptor, and that is another's: a child of the dead, or its guardian.
-    let mut heir = heir(&journal, "0.3");
+    // After SIGKILL the lock lasts as long as the last descriptor, which the dead writer's child or guardian has.
+    let mut child = child_with_lock(&journal, "0.3");
     journal.log.lose();
     journal.die();
     assert_eq!(outcomes(&device.replay().restorations), [&RestoreOutcome::Restored]);
     assert_eq!(device.get("a"), "1");
     dead.wait().unwrap();
-    heir.wait().unwrap();
+    child.wait().unwrap();
 }
 
-/// The guardian of a dead writer reads swap back, which takes long where the CPU is slow.
+/// The guardian of a dead writer may run swapoff(2), which takes seconds on a slow CPU.
 // Verifies UNDO-5.
 #[test]
-fn a_dead_writers_restoration_may_take_seconds() {
+fn a_dead_writers_guardian_may_take_seconds() {
     let device = Device::new(&[("a", "1")]);
     let mut journal = device.open();
     let mut dead = Command::new("true").spawn().unwrap();
     dead.wait().unwrap();
     let open = JournalRecord::Open { format: record::FORMAT, boot_id: None, pid: dead.id(), tenure: Tenure::Lasting };
     journal.log.append(&open).unwrap();
-    let mut heir = heir(&journal, "6");
+    let mut child = child_with_lock(&journal, "6");
     journal.log.lose();
     journal.die();
     drop(device.open());
-    heir.wait().unwrap();
+    child.wait().unwrap();
 }
 
-/// A launch is boosted without a daemon, which is started meanwhile.
+/// A launch is boosted without a daemon, and a daemon starts meanwhile.
 // Verifies UNDO-5.
 #[test]
-fn what_lasts_waits_for_a_launch_and_nothing_else_does() {
+fn only_a_lasting_opener_waits_for_the_end_of_a_launch() {
     let device = Device::new(&[("a", "1")]);
     let open_for = |tenure| Journal::open_for(tenure, Holder::Daemon, &device.journal(), &device.root);
     let mut launch = open_for(Tenure::Passing).unwrap();
@@ -303,7 +303,7 @@ fn a_full_tmpfs_refuses_the_lease_and_changes_nothing() {
 }
 
 #[test]
-fn targets_that_cannot_be_held_are_refused_with_their_names() {
+fn an_invalid_target_is_refused_with_its_name() {
     let device = Device::new(&[("folder/a", "1"), ("read-only", "1"), ("write-only", "1")]);
     symlink("nowhere", device.path("dangling")).unwrap();
     symlink("/dev/full", device.path("full")).unwrap();
@@ -329,13 +329,13 @@ fn targets_that_cannot_be_held_are_refused_with_their_names() {
 
 // Verifies UNDO-2.
 #[test]
-fn what_refuses_is_kept_and_tried_again() {
+fn a_failed_restore_stays_in_the_journal_and_is_retried() {
     let device = Device::new(&[("a", "1"), ("b", "1")]);
     let mut journal = device.open();
     for name in ["a", "b"] {
         journal.lease(SECOND, &target(name), "2", LATER, "test").unwrap();
     }
-    // A directory in the place of the file is what any user can make refuse.
+    // Even root cannot write a directory that replaces the file.
     let block = || {
         fs::remove_file(device.path("a")).unwrap();
         fs::create_dir(device.path("a")).unwrap();
@@ -351,12 +351,12 @@ fn what_refuses_is_kept_and_tried_again() {
     assert!(!device.replay().is_complete());
 
     let mut journal = device.open();
-    assert_eq!(journal.leases().len(), 1, "the next daemon goes on trying");
+    assert_eq!(journal.leases().len(), 1, "the next daemon keeps retrying");
     assert!(!journal.replayed().is_complete());
     let mut now = LATER;
     for pause_s in [1, 2, 4, 8, 16, 32, 60, 60] {
         assert!(matches!(outcomes(&journal.expire(now))[..], [RestoreOutcome::Refused { .. }]));
-        assert_eq!(journal.next_deadline(), Some(now + Duration::from_secs(pause_s)), "more and more patient");
+        assert_eq!(journal.next_deadline(), Some(now + Duration::from_secs(pause_s)), "with back-off");
         now = now + Duration::from_secs(pause_s);
     }
     fs::remove_dir(device.path("a")).unwrap();
@@ -371,7 +371,7 @@ fn what_refuses_is_kept_and_tried_again() {
 
 // Verifies UNDO-2.
 #[test]
-fn what_refuses_to_be_released_waits_for_no_deadline() {
+fn a_failed_release_is_retried_before_the_deadline() {
     let device = Device::new(&[("a", "1"), ("b", "1")]);
     let mut journal = device.open();
     let much_later = LATER + Duration::from_secs(3600);
@@ -385,7 +385,7 @@ fn what_refuses_to_be_released_waits_for_no_deadline() {
     assert_eq!(journal.next_deadline(), Some(LATER + RETRY_AFTER));
     assert!(
         matches!(outcomes(&journal.retry(LATER))[..], [RestoreOutcome::Refused { .. }]),
-        "and b, which is held, stays so"
+        "and b, which is leased, stays so"
     );
     fs::remove_dir(device.path("a")).unwrap();
     device.set("a", "2");
@@ -394,11 +394,11 @@ fn what_refuses_to_be_released_waits_for_no_deadline() {
     assert_eq!(journal.next_deadline(), Some(much_later));
 
     journal.lease(SECOND, &target("a"), "2", much_later, "test").unwrap();
-    assert!(journal.retry(LATER).is_empty(), "what is leased again is no longer a failure");
+    assert!(journal.retry(LATER).is_empty(), "a target that is leased again has not failed");
 }
 
 #[test]
-fn a_log_of_another_boot_is_void_of_another_format_refused() {
+fn a_log_of_another_boot_is_void_and_a_newer_format_is_refused() {
     let device = Device::new(&[("a", "1")]);
     let boot_id = device.root.path("/proc/sys/kernel/random/boot_id");
     fs::create_dir_all(boot_id.parent().unwrap()).unwrap();
@@ -421,7 +421,7 @@ fn a_log_of_another_boot_is_void_of_another_format_refused() {
 
 // Verifies SECURITY-1.
 #[test]
-fn a_log_that_others_may_write_is_not_believed() {
+fn a_log_that_other_users_can_write_is_not_trusted() {
     let device = Device::new(&[("a", "1")]);
     device.open().die();
     let path = device.journal().join("journal");

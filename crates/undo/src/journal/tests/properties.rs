@@ -1,4 +1,4 @@
-//! Any order of leases, releases, writes of others and deaths.
+//! Any order of leases, releases, writes by other tools and kills.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ enum Step {
     Vanish {
         tunable: usize,
     },
-    /// The daemon is killed at some point of the lease or release, and another process may write before the replay.
+    /// The daemon is killed during a lease or release, and another process may write before the replay.
     Kill {
         during: Box<Step>,
         cut: prop::sample::Index,
@@ -37,7 +37,7 @@ enum Step {
 
 const TUNABLES: [&str; 3] = ["a", "folder/b", "scaling_min_freq"];
 
-/// Ours are even and the others' odd, so that neither writes the other's value by chance.
+/// Leased values are even and those of other tools odd, so that neither writes the other's value by chance.
 fn step() -> impl Strategy<Value = Step> {
     let tunable = 0..TUNABLES.len();
     let ours = (0u32..1 << 20).prop_map(|value| value * 2);
@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the targets must hold when nothing is leased: what the last one who is not brisk wrote.
+/// The expected values when nothing is leased: the last ones that a tool other than brisk wrote.
 struct Model {
     device: Device,
     journal: Option<Journal>,
@@ -102,7 +102,7 @@ impl Model {
             }
             Step::Foreign { tunable, value } => self.foreign(tunable, value),
             Step::Vanish { tunable } => {
-                // The governor is exchanged and comes back with its own default.
+                // Another governor is chosen, and the tunable exists again later with its default.
                 fs::remove_file(self.device.path(TUNABLES[tunable])).unwrap();
                 self.foreign(tunable, 77_777);
             }
@@ -110,7 +110,7 @@ impl Model {
         }
     }
 
-    /// Lets `during` happen, then makes the device look as it does when the daemon dies at a point of it.
+    /// Applies `during`, then makes the device look as if the daemon had died at some point of it.
     fn kill(&mut self, during: &Step, cut: prop::sample::Index, foreign: Option<(usize, u32)>) {
         let (log_before, values_before) = (self.device.log(), self.values());
         self.apply(during);
@@ -123,7 +123,7 @@ impl Model {
             }
         };
         if log_after.starts_with(&log_before) {
-            // Killed at a byte of what was appended. Nothing is written into the target before the first line is whole.
+            // Killed within the appended bytes. Nothing is written to the target before the first line is complete.
             let appended = &log_after[log_before.len()..];
             let kept = cut.index(appended.len() + 1);
             let intent = appended.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);
@@ -143,7 +143,7 @@ impl Model {
         let replay = self.device.replay();
         assert!(replay.is_complete() && replay.malformed_lines == 0, "{replay:?}");
         if let Some((tunable, original)) = allowed_original {
-            // Where the record of what was written is missing, a write after the death cannot be told from ours.
+            // Without the record of the value read back, a later write cannot be told from brisk's own.
             if self.device.get(TUNABLES[tunable]) == original {
                 self.theirs[tunable] = original;
             }
@@ -159,7 +159,7 @@ proptest! {
 
     // Verifies UNDO-3.
     #[test]
-    fn whatever_happens_the_others_have_the_last_word(steps in prop::collection::vec(step(), 1..25)) {
+    fn writes_by_other_tools_survive_any_order_of_events(steps in prop::collection::vec(step(), 1..25)) {
         let mut model = Model::new();
         for step in &steps {
             model.apply(step);

@@ -9,7 +9,7 @@ use brisk_sys::io::io_priority;
 use brisk_sys::process;
 use brisk_sys::sched::{affinity, priority, uclamp};
 
-/// A shell of ours: it makes a `sleep` and prints its number when it is told to, and ends both when it is told again.
+/// A shell that on the first line of input starts a `sleep` and prints its pid, and on the second line ends it and exits.
 struct Shell {
     child: Child,
     said: io::BufReader<std::process::ChildStdout>,
@@ -23,7 +23,7 @@ impl Shell {
         Self { said: io::BufReader::new(child.stdout.take().unwrap()), child }
     }
 
-    fn make_heir(&mut self) -> u32 {
+    fn fork_child(&mut self) -> u32 {
         writeln!(self.child.stdin.as_mut().unwrap(), "go").unwrap();
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
@@ -47,7 +47,7 @@ fn mask(tid: u32) -> String {
     hotplug::format_list(&affinity::allowed(&Root::system(), tid).unwrap())
 }
 
-/// CPUs that threads of ours may run on and that are there.
+/// The online CPUs that this process may run on.
 fn usable_cpus() -> Vec<u32> {
     let online = hotplug::online(&Root::system()).unwrap();
     affinity::allowed(&Root::system(), std::process::id())
@@ -59,7 +59,7 @@ fn usable_cpus() -> Vec<u32> {
 
 // Verifies PLACE-5.
 #[test]
-fn mask_and_priority_are_restored_unless_another_changed_them() {
+fn mask_and_priority_are_restored_unless_displaced() {
     let folder = tempfile::tempdir().unwrap();
     let (shell, root) = (Shell::start(), Root::system());
     let (tid, affinity) = (shell.child.id(), shell.affinity());
@@ -96,7 +96,7 @@ fn mask_and_priority_are_restored_unless_another_changed_them() {
     assert!(priority::of(tid).unwrap().to_string().starts_with("idle"));
     match journal.release(now, &priority).unwrap().outcome {
         RestoreOutcome::Restored => assert_eq!(priority::of(tid).unwrap().to_string(), priority_before),
-        outcome => eprintln!("skipped: only root may go up again: {outcome:?}"),
+        outcome => eprintln!("skipped: only root may raise it again: {outcome:?}"),
     }
 
     let gone = Target::CpuAffinity { tid, start_time_ticks: start_time_ticks + 1 };
@@ -107,7 +107,7 @@ fn mask_and_priority_are_restored_unless_another_changed_them() {
 
 // Verifies PLACE-5.
 #[test]
-fn heirs_of_a_confined_thread_are_freed_with_it() {
+fn children_that_inherited_a_mask_are_restored_too() {
     let folder = tempfile::tempdir().unwrap();
     let (mut shell, root) = (Shell::start(), Root::system());
     let (tid, affinity) = (shell.child.id(), shell.affinity());
@@ -118,10 +118,10 @@ fn heirs_of_a_confined_thread_are_freed_with_it() {
     let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     let (now, one) = (BootTime::now(), cpus[0].to_string());
     journal.lease(now, &affinity, &one, now + Duration::from_secs(60), "test").unwrap();
-    let heir = shell.make_heir();
-    assert_eq!(mask(heir), one, "inherited");
+    let child = shell.fork_child();
+    assert_eq!(mask(child), one, "inherited");
     journal.release(now, &affinity).unwrap();
-    assert_eq!([mask(tid), mask(heir)], [before.clone(), before]);
+    assert_eq!([mask(tid), mask(child)], [before.clone(), before]);
 }
 
 // Verifies PLACE-5.
@@ -150,8 +150,8 @@ fn restores_threads_together_with_children_that_inherited() {
         targets.push(lease(&affinity, &one));
         targets.push(lease(&Target::IoPriority { tid, start_time_ticks }, last));
     }
-    let heirs = shells.each_mut().map(Shell::make_heir);
-    let all = [shells[0].child.id(), heirs[0], shells[1].child.id(), heirs[1]];
+    let children = shells.each_mut().map(Shell::fork_child);
+    let all = [shells[0].child.id(), children[0], shells[1].child.id(), children[1]];
     assert_eq!(all.map(|tid| (mask(tid), rank(tid))), [(); 4].map(|()| (one.clone(), last.to_owned())), "inherited");
     let not_leased = Target::IoPriority { tid: 1, start_time_ticks: 0 };
     let asked: Vec<_> = targets.iter().rev().chain([&not_leased]).collect();
@@ -166,7 +166,7 @@ fn restores_threads_together_with_children_that_inherited() {
 
 // Verifies PLACE-5.
 #[test]
-fn a_mask_that_the_kernel_changed_is_ours_to_give_back() {
+fn a_mask_that_the_kernel_changed_is_still_restored() {
     let online = |text: &str| hotplug::parse_list(text).unwrap();
     for (original, observed, found, are_online, ours) in [
         ("0-3", "1", "0-3", "0-3", true),
@@ -185,7 +185,7 @@ fn a_mask_that_the_kernel_changed_is_ours_to_give_back() {
 
 // Verifies PLACE-2.
 #[test]
-fn io_priority_is_restored_with_heirs_unless_another_changed_it() {
+fn io_priority_is_restored_in_children_unless_displaced() {
     let folder = tempfile::tempdir().unwrap();
     let (mut shell, root) = (Shell::start(), Root::system());
     let tid = shell.child.id();
@@ -199,10 +199,10 @@ fn io_priority_is_restored_with_heirs_unless_another_changed_it() {
     journal.lease(now, &target, last, until, "test").unwrap();
     assert_eq!(rank(tid), last);
     if root.exists(format!("/proc/{tid}/task/{tid}/children")) {
-        let heir = shell.make_heir();
-        assert_eq!(rank(heir), last, "inherited");
+        let child = shell.fork_child();
+        assert_eq!(rank(child), last, "inherited");
         assert_eq!(journal.release(now, &target).unwrap().outcome, RestoreOutcome::Restored);
-        assert_eq!(rank(heir), before);
+        assert_eq!(rank(child), before);
     } else {
         journal.release(now, &target).unwrap();
     }
@@ -223,7 +223,7 @@ fn io_priority_is_restored_with_heirs_unless_another_changed_it() {
 
 // Verifies PLACE-5.
 #[test]
-fn clamps_are_restored_with_heirs_unless_another_changed_them() {
+fn clamps_are_restored_in_children_unless_displaced() {
     let folder = tempfile::tempdir().unwrap();
     let (mut shell, root) = (Shell::start(), Root::system());
     let tid = shell.child.id();
@@ -241,11 +241,11 @@ fn clamps_are_restored_with_heirs_unless_another_changed_them() {
     journal.lease(now, &minimum, "1024", until, "test").unwrap();
     assert_eq!(clamps(tid), (446, 446), "a lower clamp goes as far as the upper one lets it");
     if root.exists(format!("/proc/{tid}/task/{tid}/children")) {
-        let heir = shell.make_heir();
-        assert_eq!(clamps(heir), (446, 446), "inherited");
+        let child = shell.fork_child();
+        assert_eq!(clamps(child), (446, 446), "inherited");
         let given_back = journal.release_each(now, &[&minimum, &maximum]);
         assert!(given_back.iter().flatten().all(|done| done.outcome == RestoreOutcome::Restored), "{given_back:?}");
-        assert_eq!(clamps(heir), (0, 1024));
+        assert_eq!(clamps(child), (0, 1024));
     } else {
         journal.release_each(now, &[&minimum, &maximum]);
     }

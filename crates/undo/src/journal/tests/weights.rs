@@ -1,4 +1,4 @@
-//! What control groups weigh against their neighbours.
+//! Weights of control groups.
 
 use super::*;
 use brisk_sys::cgroup::hierarchy::Hierarchy;
@@ -11,14 +11,14 @@ fn group() -> (Device, Target) {
     (device, Target::GroupWeight("/sys/fs/cgroup/kiosk/back".into()))
 }
 
-/// What the kernel makes of a weight when a group becomes idle, or is idle no longer.
+/// The kernel resets a group's weight when `cpu.idle` is set or cleared.
 fn forget_weight(device: &Device) {
     device.set(WEIGHT, "100");
 }
 
 // Verifies PLACE-4.
 #[test]
-fn a_groups_weight_is_given_back_from_each_rung() {
+fn a_group_weight_is_restored_from_each_step() {
     let (device, weight) = group();
     let mut journal = device.open();
     let held = || [device.get(WEIGHT), device.get(IDLE)];
@@ -37,11 +37,11 @@ fn a_groups_weight_is_given_back_from_each_rung() {
 
 // Verifies PLACE-4.
 #[test]
-fn a_death_between_idleness_and_weight_is_undone() {
+fn a_kill_between_idle_and_weight_writes_is_undone() {
     let (device, weight) = group();
     let mut journal = device.open();
     journal.lease(SECOND, &weight, "idle", LATER, "bulk").unwrap();
-    // The first step of restoring, and what the kernel makes of it; then the writer dies, and so does the next one.
+    // The first step of the restore, with its effect in the kernel; then the writer dies, before the second step.
     let mut lease = journal.leases[0].clone();
     assert!(journal.access.begins_in_steps(&mut lease));
     journal.log.append(&JournalRecord::Intent { lease }).unwrap();
@@ -55,7 +55,7 @@ fn a_death_between_idleness_and_weight_is_undone() {
 
 // Verifies PLACE-4.
 #[test]
-fn a_weight_that_another_process_chose_stays() {
+fn a_weight_written_by_another_process_is_kept() {
     for (value, [weight_then, idle_then], found) in
         [("5", ["70", "0"], "70"), ("5", ["100", "1"], "idle"), ("idle", ["100", "0"], "100")]
     {
@@ -72,7 +72,7 @@ fn a_weight_that_another_process_chose_stays() {
 
 // Verifies PLACE-4.
 #[test]
-fn a_group_that_is_gone_takes_its_weight_with_it() {
+fn the_lease_of_a_removed_group_ends() {
     let (device, weight) = group();
     let mut journal = device.open();
     journal.lease(SECOND, &weight, "5", LATER, "bulk").unwrap();
@@ -81,7 +81,7 @@ fn a_group_that_is_gone_takes_its_weight_with_it() {
     assert!(journal.leases().is_empty());
 }
 
-/// The kernel takes the write that would move a thread that ends (`PF_EXITING`), and leaves it where it is.
+/// The kernel accepts a write that moves an exiting thread (`PF_EXITING`), but leaves it in its group.
 #[test]
 fn a_thread_that_ends_while_it_is_moved_back_has_vanished() {
     let stat = |flags: u32| format!("257 (sh) R 1 257 257 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 9876 0 0");

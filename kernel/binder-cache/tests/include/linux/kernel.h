@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What our sources need of the kernel's header of this name, in user space. */
+/* The part of the kernel's header of this name that our sources need, in user space. */
 #ifndef _TEST_KERNEL_H
 #define _TEST_KERNEL_H
 
@@ -11,7 +11,7 @@
 #define DIV_ROUND_UP(n, d)	(((n) + (d) - 1) / (d))
 #define ALIGN(n, to)		(((n) + (to) - 1) / (to) * (to))
 
-/* As the kernel's for base 10: a plus sign before, one newline behind. */
+/* Like the kernel's for base 10: accepts a leading plus sign and a trailing newline. */
 static inline int kstrtou32(const char *text, unsigned int base, u32 *result)
 {
 	u64 value = 0;

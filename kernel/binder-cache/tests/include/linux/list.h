@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What core.c needs of the kernel's header of this name, in user space.  What
- * was taken off a list points nowhere, so that a second removal is caught.
+ * The part of the kernel's header of this name that core.c needs, in user space.
+ * Removed entries get invalid pointers, so that a second removal is caught.
  */
 #ifndef _TEST_LIST_H
 #define _TEST_LIST_H

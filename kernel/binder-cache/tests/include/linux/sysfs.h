@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What our sources need of the kernel's header of this name, in user space. */
+/* The part of the kernel's header of this name that our sources need, in user space. */
 #ifndef _TEST_SYSFS_H
 #define _TEST_SYSFS_H
 
@@ -8,7 +8,7 @@
 
 #define PAGE_SIZE	4096
 
-/* As the kernel's, which ends what is too long at the end of the page. */
+/* Like the kernel's, which truncates at the end of the page. */
 __attribute__((__format__(printf, 3, 4)))
 static inline int sysfs_emit_at(char *page, int at, const char *format, ...)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What our sources need of the kernel's header of this name, in user space. */
+/* The part of the kernel's header of this name that our sources need, in user space. */
 #ifndef _TEST_TYPES_H
 #define _TEST_TYPES_H
 

@@ -1,4 +1,4 @@
-//! What begins a launch, and what is part of one.
+//! What starts a launch, and what belongs to a running one.
 
 use super::*;
 
@@ -18,11 +18,11 @@ fn what_begins_a_launch() {
         ("a fork", |_| {}, process(Fork, 5, "shell"), true),
         ("an exec", |_| {}, process(Exec, 5, "browser"), true),
         ("an exit", |_| {}, process(Exit, 5, "browser"), false),
-        ("a fork that is no trigger", only(Trigger::Exec), process(Fork, 5, "shell"), false),
+        ("a fork that is not a trigger", only(Trigger::Exec), process(Fork, 5, "shell"), false),
         ("a change of user", only(Trigger::Uid), process(Uid, 5, "zygote"), true),
         ("a change of name", only(Trigger::Comm), process(Comm, 5, "browser"), true),
         ("an announcement", |_| {}, announced("browser"), true),
-        ("an announcement that is no trigger", only(Trigger::Exec), announced("browser"), false),
+        ("an announcement that is not a trigger", only(Trigger::Exec), announced("browser"), false),
         (
             "another parent",
             |config| config.filter.parents = vec!["zygote*".parse().unwrap()],

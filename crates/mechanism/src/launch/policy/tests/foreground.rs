@@ -1,4 +1,4 @@
-//! What the foreground begins, joins and ends.
+//! Launches that a foreground change starts, joins or ends.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn the_foreground_begins_or_ends_launches_as_configured() {
     assert!(ask(&mut begins, at(10), &front(&[7])).is_empty(), "it was in the foreground already");
     assert_eq!(ask(&mut begins, at(20), &front(&[7, 8])), KICK);
     begins.begin_in_foreground(&[9]);
-    assert!(ask(&mut begins, at(30), &front(&[9])).is_empty(), "it was in the foreground before it was watched");
+    assert!(ask(&mut begins, at(30), &front(&[9])).is_empty(), "it was in the foreground before the first event");
 
     for configure in [|_: &mut LaunchConfig| {}, by_default] {
         let configure = |config: &mut LaunchConfig| {
@@ -32,13 +32,13 @@ fn the_foreground_begins_or_ends_launches_as_configured() {
         };
         let mut ends = policy(configure, &[lease_actuator()]);
         ask(&mut ends, at(0), &process(ProcessEventKind::Exec, 7, "app 7"));
-        assert!(ask(&mut ends, at(50), &front(&[7])).is_empty(), "too early to be its first picture");
+        assert!(ask(&mut ends, at(50), &front(&[7])).is_empty(), "too early for its first frame");
         assert!(ask(&mut ends, at(90), &front(&[])).is_empty());
         assert_eq!(ask(&mut ends, at(300), &front(&[7])), ["release scaling_min_freq"]);
     }
     let mut resumed = policy(|config| (by_default(config), config.end.foreground = true).1, &[lease_actuator()]);
     assert_eq!(ask(&mut resumed, at(0), &front(&[7])), ["lease scaling_min_freq 1200000 until 3000"]);
-    assert!(ask(&mut resumed, at(500), &front(&[7])).is_empty(), "what has begun it does not end it");
+    assert!(ask(&mut resumed, at(500), &front(&[7])).is_empty(), "the foreground does not end what it started");
 }
 
 // Verifies LAUNCH-1.
@@ -69,7 +69,7 @@ fn a_resume_is_boosted_and_a_launch_is_boosted_only_once() {
         ("announced with its process", vec![(0, with_process("mail", 7), lease(3_000)), (400, front(&[7]), vec![])]),
         ("announced by its name", vec![(0, announced("app 7"), lease(3_000)), (400, front(&[7]), vec![])]),
         (
-            "in the foreground after its launch was over, and resumed later",
+            "in the foreground after its launch, and resumed later",
             vec![
                 (0, exec(7), lease(3_000)),
                 (400, finished("app 7"), release()),
@@ -79,7 +79,7 @@ fn a_resume_is_boosted_and_a_launch_is_boosted_only_once() {
             ],
         ),
         (
-            "another one meanwhile",
+            "another application in between",
             vec![(0, exec(7), lease(3_000)), (400, front(&[8]), lease(3_400)), (500, front(&[7, 8]), vec![])],
         ),
     ];
@@ -95,7 +95,7 @@ fn a_resume_is_boosted_and_a_launch_is_boosted_only_once() {
 #[test]
 fn a_process_announced_by_name_is_clamped_in_the_foreground() {
     let mut policy = policy(by_default, &[Actuator::Clamp { minimum: 700 }]);
-    assert!(ask(&mut policy, at(0), &announced("app 7")).is_empty(), "no process is known to be clamped");
+    assert!(ask(&mut policy, at(0), &announced("app 7")).is_empty(), "its process is not known yet");
     assert_eq!(ask(&mut policy, at(100), &front(&[7])), ["lease clamp 7 700 until 3000"]);
     assert_eq!(policy.launches.len(), 1);
 }

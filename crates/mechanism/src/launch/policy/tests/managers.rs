@@ -1,4 +1,4 @@
-//! Other managers of frequencies that start and end while the daemon runs.
+//! Other frequency managers that start and stop while the daemon runs.
 
 use std::any::Any;
 
@@ -8,7 +8,7 @@ use brisk_sys::Root;
 use brisk_sys::system::other_managers::OtherManager;
 use brisk_sys::test_trees::{ONDEMAND, root_of};
 
-/// A device that tells of processes, one of whose CPUs samples rarely.
+/// A device with process events and a slow ondemand.
 fn device() -> (tempfile::TempDir, Root) {
     root_of(&[&ONDEMAND[..], &[("proc/net/connector", "Name ID\ncn_proc 1:1\n")]].concat())
 }
@@ -41,7 +41,7 @@ impl<'a> Daemon<'a> {
         self.policy.follow(now, &surroundings, &mut Vec::new());
     }
 
-    /// What is asked for when these managers are there.
+    /// The decisions when these managers run.
     fn find(&mut self, seconds: u64, managers: &[OtherManager]) -> Vec<String> {
         let found = managers.iter().map(|&name| Found { name, evidence: "process 7".to_owned() }).collect();
         ask(&mut self.policy, at(seconds * 1000), &Event::Facts(Facts::OtherManagers { found }))
@@ -78,21 +78,21 @@ fn defers_to_a_new_manager_until_it_has_been_gone_for_a_while() {
     let reason = daemon.policy.support().reason.clone();
     assert!(reason.starts_with("off by itself: this is left to tuned (process 7), which has started; "), "{reason}");
     assert!(!daemon.is_on() && daemon.policy.activity().is_none());
-    assert_eq!(daemon.policy.interest(), Interest::default(), "nothing wakes the daemon but the clock");
+    assert_eq!(daemon.policy.interest(), Interest::default(), "only the timer wakes the daemon");
     assert!(ask(&mut daemon.policy, at(4_000), &process(ProcessEventKind::Exec, 6, "mail")).is_empty());
 
-    // It restarts: that switches nothing.
+    // The manager restarts: nothing is switched.
     for (seconds, managers) in [(63, &[][..]), (123, &[OtherManager::Tuned]), (183, &[]), (243, &[])] {
         assert!(daemon.find(seconds, managers).is_empty() && !daemon.is_on(), "at {seconds} s");
         assert!(!daemon.policy.take_probe_request(), "at {seconds} s");
     }
     assert!(daemon.policy.support().reason.contains("which has gone; this is taken over after 120 s without"));
     daemon.follow(at(250_000), false);
-    assert!(!daemon.is_on(), "a change of the device does not shorten that");
+    assert!(!daemon.is_on(), "a device change does not shorten the wait");
     daemon.find(303, &[]);
     assert!(
         daemon.policy.take_probe_request() && !daemon.policy.take_probe_request(),
-        "what it left behind is read, once"
+        "the device is probed again, once"
     );
     daemon.follow(at(303_020), false);
     assert!(daemon.is_on(), "{:?}", daemon.policy.support());
@@ -113,7 +113,7 @@ fn managers_are_probed_after_process_starts_unless_configured() {
     ask(&mut daemon.policy, at(70_000), &exec(5, "make"));
     assert!(daemon.asks().is_empty());
     ask(&mut daemon.policy, at(71_000), &exec(6, "gamemoded"));
-    assert_eq!(daemon.asks(), [Question::OtherManagers], "at once: it may be one");
+    assert_eq!(daemon.asks(), [Question::OtherManagers], "at once: the name is a manager's");
     for enabled in [Enabled::On, Enabled::Off] {
         let mut decided = Daemon::at(&root, enabled);
         ask(&mut decided.policy, at(70_000), &exec(6, "gamemoded"));

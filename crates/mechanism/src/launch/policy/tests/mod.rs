@@ -65,7 +65,7 @@ fn announced(application: &str) -> Event {
     Event::LaunchAnnounced { process: None, application: application.to_owned() }
 }
 
-/// What the policy asks for, in short: `rewrite sampling_rate`, `lease scaling_min_freq 1200000 until 13000`.
+/// The policy's decisions in short form: `rewrite sampling_rate`, `lease scaling_min_freq 1200000 until 13000`.
 fn ask(policy: &mut LaunchPolicy, now: BootTime, event: &Event) -> Vec<String> {
     let mut decisions = Vec::new();
     policy.on_event(now, event, &mut decisions);
@@ -98,7 +98,7 @@ fn overlapping_launches_share_one_boost() {
     assert_eq!(ask(&mut policy, at(0), &announced("one")), ["lease scaling_min_freq 1200000 until 3000"]);
     assert_eq!(ask(&mut policy, at(1_000), &announced("two")), ["lease scaling_min_freq 1200000 until 4000"]);
     let finished = Event::LaunchFinished { application: "one".to_owned() };
-    assert!(ask(&mut policy, at(1_500), &finished).is_empty(), "the other goes on");
+    assert!(ask(&mut policy, at(1_500), &finished).is_empty(), "the other launch continues");
     assert!(ask(&mut policy, at(3_000), &Event::Deadline).is_empty());
     assert_eq!(policy.deadline(), Some(at(4_000)));
     assert_eq!(ask(&mut policy, at(4_000), &Event::Deadline), ["release scaling_min_freq"]);
@@ -118,21 +118,21 @@ fn falling_load_ends_a_launch_but_not_at_once() {
     }
     assert_eq!(policy.interest().load_period, None);
     let learned = policy.durations.get("browser").unwrap();
-    assert!((learned.mean_ms - 200.0).abs() < 1.0, "over when the quiet began: {learned:?}");
+    assert!((learned.mean_ms - 200.0).abs() < 1.0, "over when the load fell: {learned:?}");
 }
 
 #[test]
-fn a_kick_alone_needs_no_look_at_the_load() {
+fn the_load_is_not_sampled_for_a_kick_alone() {
     let mut policy = policy(|_| {}, &[kick_actuator()]);
     ask(&mut policy, at(0), &announced("browser"));
     assert_eq!(policy.interest().load_period, None);
     ask(&mut policy, at(3_000), &Event::Deadline);
-    assert_eq!(policy.durations, LearnedDurations::default(), "a deadline is no duration");
+    assert_eq!(policy.durations, LearnedDurations::default(), "a deadline teaches no duration");
 }
 
 // Verifies LAUNCH-1.
 #[test]
-fn the_exec_right_after_a_kicked_fork_is_not_looked_up() {
+fn an_exec_right_after_a_kicked_fork_is_not_inspected() {
     let (fork, exec) = (ProcessEventKind::Fork, ProcessEventKind::Exec);
     let rows = [
         // actuator, kind, pid, at: ignored?
@@ -147,12 +147,12 @@ fn the_exec_right_after_a_kicked_fork_is_not_looked_up() {
         ask(&mut policy, at(0), &process(fork, 7, "launcher"));
         assert_eq!(policy.ignores(at(moment), kind, pid), ignored, "{actuator:?} {kind:?} {pid} {moment}");
         let awaited: &[u32] = if actuator == lease_actuator() { &[7] } else { &[] };
-        assert_eq!(policy.awaited_exits(), awaited, "the end of a kicked launch is of no use");
+        assert_eq!(policy.awaited_exits(), awaited, "the end of a kicked launch is not needed");
     }
 }
 
 #[test]
-fn later_kicks_and_pulses_come_at_their_moments() {
+fn later_kicks_and_pulses_come_when_due() {
     let pulse = Actuator::Pulse {
         target: tunable("interactive/boostpulse"),
         value: "1".to_owned(),
@@ -166,7 +166,7 @@ fn later_kicks_and_pulses_come_at_their_moments() {
     assert_eq!(ask(&mut policy, at(4), &Event::Deadline), KICK);
     assert_eq!(policy.deadline(), Some(at(20)));
     assert_eq!(ask(&mut policy, at(25), &Event::Deadline), KICK);
-    assert_eq!(policy.deadline(), Some(at(72)), "a pulse follows before the last one ends");
+    assert_eq!(policy.deadline(), Some(at(72)), "the next pulse comes before the last one ends");
     assert_eq!(ask(&mut policy, at(72), &Event::Deadline), ["pulse boostpulse 1"]);
     assert!(ask(&mut policy, at(3_000), &Event::Deadline).is_empty(), "the launch is over");
     assert_eq!(policy.deadline(), None);
@@ -212,7 +212,7 @@ fn a_learned_duration_ends_a_launch_sooner_than_the_deadline() {
     assert_eq!(asked, [format!("lease scaling_min_freq 1200000 until {}", 100_000 + limit_ms)]);
     let before = *policy.durations.get("browser").unwrap();
     ask(&mut policy, at(102_000), &Event::Deadline);
-    assert!(policy.durations.get("browser").unwrap().mean_ms > before.mean_ms, "cut off: it takes longer than thought");
+    assert!(policy.durations.get("browser").unwrap().mean_ms > before.mean_ms, "a cut-off launch raises the mean");
 }
 
 // Verifies LAUNCH-3.
@@ -224,7 +224,7 @@ fn nothing_is_wanted_without_a_gain_unless_a_client_watches() {
     assert_eq!(policy.activity(), None);
     policy.set_watched(true);
     assert!(policy.interest().kinds.contains(ProcessEventKind::Exec));
-    assert!(ask(&mut policy, at(1), &announced("browser")).is_empty(), "noticed, and nothing done");
+    assert!(ask(&mut policy, at(1), &announced("browser")).is_empty(), "detected, but nothing is done");
     assert_eq!(policy.activity().unwrap().1, "watching the launch of browser (noticed by announced)");
 }
 
@@ -240,7 +240,7 @@ fn facts_are_fetched_only_for_filters_names_and_clamps() {
 }
 
 #[test]
-fn another_plan_takes_over_while_a_launch_goes_on() {
+fn a_new_plan_takes_over_a_running_launch() {
     let mut policy = policy(|_| {}, &[lease_actuator()]);
     ask(&mut policy, at(0), &announced("browser"));
     let mut decisions = Vec::new();
@@ -259,8 +259,8 @@ fn another_plan_takes_over_while_a_launch_goes_on() {
     assert_eq!((policy.activity(), policy.deadline()), (None, None));
 }
 
-/// Its end is not followed, so it may have ended; and a service would be refused, because the tunables of a governor that is
-/// chosen again are not granted to it yet.
+/// Its end is not tracked, so it may have ended. A service's write would also fail, because the tunables of a governor that
+/// was just selected are not granted to it yet.
 // Verifies LAUNCH-2.
 #[test]
 fn a_kicked_launch_is_not_kicked_again_by_a_device_change() {
@@ -271,5 +271,5 @@ fn a_kicked_launch_is_not_kicked_again_by_a_device_change() {
     policy.replace(at(100), policy.config.clone(), plan(&[kick_actuator()]), 1, &mut decisions);
     assert!(decisions.is_empty(), "{decisions:?}");
     assert_eq!((policy.activity(), policy.deadline()), (None, None));
-    assert_eq!(ask(&mut policy, at(200), &announced("editor")), KICK, "the next one is");
+    assert_eq!(ask(&mut policy, at(200), &announced("editor")), KICK, "the next launch is kicked");
 }

@@ -1,4 +1,4 @@
-//! Launches against a kernel that refuses, and whatever happens in any order.
+//! Launches against a kernel that refuses actions, with events in any order.
 
 use std::collections::BTreeMap;
 
@@ -63,15 +63,15 @@ impl Simulation {
             self.policy.on_outcomes(now, &outcomes, &mut decisions);
         }
         let believed = self.policy.leases.held().map(|(target, value)| (target.clone(), value.to_owned()));
-        assert_eq!(believed.collect::<BTreeMap<_, _>>(), self.kernel.held(), "what it believes is what is held");
+        assert_eq!(believed.collect::<BTreeMap<_, _>>(), self.kernel.held(), "the policy's leases match the kernel's");
     }
 
-    /// Lets time pass: the engine ends what is due and keeps the policy's deadlines.
+    /// Lets time pass: expires leases that are due and sends the policy's deadlines.
     fn pass(&mut self, mut now: BootTime, next: BootTime) {
         while let Some(deadline) = self.policy.deadline().filter(|&deadline| deadline <= next) {
             now = now.max(deadline);
             self.dispatch(now, &Event::Deadline);
-            assert!(self.policy.deadline().is_none_or(|later| later > now), "a deadline that stays");
+            assert!(self.policy.deadline().is_none_or(|later| later > now), "the deadline must advance");
         }
         let ended = self.kernel.expire(next, &mut |_| Ok(()));
         self.policy.on_outcomes(next, &ended, &mut Vec::new());
@@ -81,7 +81,7 @@ impl Simulation {
 proptest! {
     // Verifies UNDO-2, UNDO-6.
     #[test]
-    fn whatever_happens_and_is_refused_leases_end(steps in steps(), end_foreground in any::<bool>(), seed in 0u64..9) {
+    fn leases_end_after_any_events_and_refusals(steps in steps(), end_foreground in any::<bool>(), seed in 0u64..9) {
         let actuators = [kick_actuator(), lease_actuator(), Actuator::Clamp { minimum: 512 }];
         let configure = |config: &mut LaunchConfig| {
             config.triggers = vec![Trigger::Fork, Trigger::Exec, Trigger::Announced];
@@ -94,7 +94,7 @@ proptest! {
         let policy = policy(configure, &actuators);
         let longest = Duration::from_millis(policy.config.end.deadline_ms);
         let mut random = Random::new(seed);
-        // By kind, by target, by time.
+        // Refusals by kind, by target, by time.
         let refuses = move |now: BootTime, action: &Action| {
             let (second, kind) = (now.since(at(0)).as_secs(), random.below(8));
             let is_refused = match action {
@@ -133,7 +133,7 @@ proptest! {
             let Simulation { policy, .. } = &simulation;
             prop_assert!(!policy.launches.is_empty() || policy.leases.is_empty(), "leases without a launch");
         }
-        // From then on nothing is refused any more.
+        // From here on nothing is refused.
         let end = at(1_000_000) + longest;
         simulation.pass(now, end);
         simulation.dispatch(end, &Event::Deadline);
@@ -145,11 +145,11 @@ proptest! {
 
 // Verifies UNDO-6.
 #[test]
-fn what_is_refused_is_not_said_to_help() {
+fn a_refused_step_is_not_reported_as_helping() {
     let error = "cannot write scaling_min_freq: EACCES";
     for (is_refused, expected) in [
         (false, "boosting the launch of browser (noticed by announced)".to_owned()),
-        (true, format!("boosting the launch of browser (noticed by announced), in vain: {error}")),
+        (true, format!("boosting the launch of browser (noticed by announced), without effect: {error}")),
     ] {
         let policy = policy(|_| {}, &[lease_actuator()]);
         let kernel = Kernel::refusing(move |_, _| is_refused.then(|| Effect::Refused(error.to_owned())));

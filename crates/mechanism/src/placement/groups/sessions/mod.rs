@@ -1,8 +1,8 @@
-//! Which sessions may weigh less for the foreground's sake, and what counts between the foreground and a bulk thread: where
-//! each session competes as one (autogroups), a nice value counts within it alone, and the session's own one between them.
+//! Finds the sessions that may be deprioritised, and what decides between the foreground and a bulk thread: where each session
+//! competes as one (autogroup), a nice value applies only within a session, and the autogroup's nice value between sessions.
 //!
-//! A session weighs less as a whole, with the short-lived processes of a build in it. That takes from all of its threads, so
-//! it is done only where bulk work and sleeping threads are all that it has, and never to the foreground's.
+//! A session is deprioritised as a whole, including the short-lived processes of a build. That affects all its threads, so it
+//! is done only to sessions that have no other threads than bulk and sleeping ones, and never to the foreground's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,56 +16,56 @@ use brisk_sys::BootTime;
 use brisk_sys::sched::scheduling_group::SchedulingGroup;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
-/// A session of a build, whose jobs come and go, is one of bulk work for so long after the last.
+/// A session stays a bulk session for this long after its last bulk thread, because the jobs of a build come and go.
 const LINGERS: Duration = Duration::from_secs(5);
 
-/// What is known of them.
+/// The known sessions and the processes in them.
 #[derive(Debug, Default)]
 pub(in crate::placement) struct Sessions {
-    /// In which group of the scheduler each process is, as far as it was asked.
+    /// The scheduling group of each process that was read.
     homes: BTreeMap<u32, SchedulingGroup>,
-    /// Processes whose group need not be asked again for now.
+    /// Processes with a group that need not be read again for now.
     sure: BTreeSet<u32>,
-    /// What each session weighs by itself: the nice value of its autogroup.
+    /// The own nice value of each session's autogroup.
     nice: BTreeMap<u64, i32>,
-    /// Sessions that keep what they weigh, and why.
+    /// Sessions that keep their weight, and why.
     spared: BTreeMap<u64, Spared>,
     /// The foreground's groups.
     of_front: BTreeSet<SchedulingGroup>,
-    /// Threads that were asked for that alone.
+    /// Threads with facts that were requested only for their group.
     asked: BTreeSet<u32>,
-    /// A thread that would not do with less is in a group that is not known yet.
+    /// The group of a thread that must not be deprioritised is unknown.
     is_incomplete: bool,
-    /// When each session had bulk work last.
+    /// When each session last had a bulk thread.
     bulk_at: BTreeMap<u64, BootTime>,
 }
 
-/// Why a session keeps what it weighs.
+/// Why a session keeps its weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::placement) enum Spared {
-    /// The foreground is in it.
+    /// It contains the foreground.
     Foreground,
-    /// Brisk is in it.
+    /// It contains brisk.
     Own,
-    /// A thread of this name would not do with less.
+    /// It contains a thread of this name that must not be deprioritised.
     Thread(String),
 }
 
-/// What counts between the foreground and a thread of another process.
+/// What decides between the foreground and a thread of another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::placement) enum Reach {
     /// The thread's nice value.
     Nice,
     /// The nice value of its session.
     Autogroup(u64),
-    /// The same, but the session keeps it.
+    /// The nice value of its session, which is kept.
     Spared(u64, Spared),
     /// The weight of this control group.
     Cgroup(PathBuf),
 }
 
 impl Sessions {
-    /// Forgets who is where: the device or the configuration is another.
+    /// Forgets all sessions: the device or the configuration has changed.
     pub(in crate::placement) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -78,18 +78,18 @@ impl Sessions {
         }
     }
 
-    /// Has every process asked again where it is.
+    /// Has the group of every process read again.
     pub(in crate::placement) fn doubt(&mut self) {
         self.sure.clear();
     }
 
-    /// Takes what was asked for of threads, while so much is leased.
+    /// Takes the requested facts of threads; `leased` has the leases in force.
     pub(in crate::placement) fn take(&mut self, facts: &[ThreadFacts], roster: &Roster, leased: &Holdings) {
         for ThreadFacts { tid, scheduling_group, .. } in facts {
             let Some(pid) = roster.get(*tid).map(|member| member.thread.pid) else { continue };
             self.homes.insert(pid, scheduling_group.clone());
             self.sure.insert(pid);
-            // What it weighs while that is leased is our own doing.
+            // The nice value of a leased session is brisk's, so the known own value is kept.
             if let SchedulingGroup::Autogroup(group) = scheduling_group
                 && !(leased.has(&Target::Autogroup(group.id)) && self.nice.contains_key(&group.id))
             {
@@ -98,13 +98,13 @@ impl Sessions {
         }
     }
 
-    /// True when nothing but the group of thread `tid` was asked for.
+    /// True when the facts of thread `tid` were requested only for its group.
     pub(in crate::placement) fn asked_alone(&self, tid: u32) -> bool {
         self.asked.contains(&tid)
     }
 
-    /// Finds out which sessions have a thread in them that would not do with less. Adds to `unknown` one of each process whose
-    /// group is wanted for that, so many at most.
+    /// Finds the sessions with a thread that must not be deprioritised. Adds to `unknown` a thread of each process with a group
+    /// that this needs, no more than `maximum`.
     pub(in crate::placement) fn spare(
         &mut self,
         roster: &Roster,
@@ -149,7 +149,7 @@ impl Sessions {
         unknown.extend(&self.asked);
     }
 
-    /// Notes which sessions bulk threads are in.
+    /// Notes the sessions of bulk threads.
     pub(in crate::placement) fn note(&mut self, now: BootTime, bulk: &[&Member]) {
         let of_bulk = |member: &&Member| autogroup(self.home(&member.thread)?);
         let ids: Vec<u64> = bulk.iter().filter_map(of_bulk).collect();
@@ -157,29 +157,29 @@ impl Sessions {
         self.bulk_at.retain(|_, at| now.since(*at) < LINGERS);
     }
 
-    /// True where a session had bulk work a moment ago.
+    /// True where some session had a bulk thread within [`LINGERS`].
     pub(in crate::placement) fn has_bulk(&self, now: BootTime) -> bool {
         self.bulk_at.values().any(|at| now.since(*at) < LINGERS)
     }
 
-    /// The sessions of bulk work that may weigh less, each with its own nice value.
+    /// The bulk sessions that may be deprioritised, each with its own nice value.
     pub(in crate::placement) fn lowered(&self, now: BootTime) -> Vec<(u64, i32)> {
         let ids = self.bulk_at.iter().filter(|(id, at)| now.since(**at) < LINGERS && !self.spared.contains_key(id));
         ids.filter_map(|(&id, _)| Some((id, *self.nice.get(&id)?))).collect()
     }
 
-    /// The session that may weigh less for what this thread does, and what it weighs by itself.
+    /// The session of this thread if it may be deprioritised, and its own nice value.
     pub(in crate::placement) fn of(&self, member: &Member) -> Option<(u64, i32)> {
         let id = autogroup(self.home(&member.thread)?).filter(|id| !self.spared.contains_key(id))?;
         Some((id, *self.nice.get(&id)?))
     }
 
-    /// True while it may yet turn out that a session has to be spared.
+    /// True while a session may still turn out to be one to spare.
     pub(in crate::placement) fn is_incomplete(&self) -> bool {
         self.is_incomplete
     }
 
-    /// What counts between the foreground and a thread; nothing is said of what is not known.
+    /// What decides between the foreground and a thread; `None` where the thread's group is unknown.
     pub(in crate::placement) fn reach(&self, member: &Member) -> Option<Reach> {
         let home = self.home(&member.thread)?;
         Some(match home {
@@ -199,7 +199,7 @@ impl Sessions {
         })
     }
 
-    /// A process that has just come is where its parent is.
+    /// A new process is assumed to be in its parent's group.
     fn home(&self, thread: &brisk_sys::sched::threads::Thread) -> Option<&SchedulingGroup> {
         self.homes.get(&thread.pid).or_else(|| self.homes.get(&thread.parent))
     }
@@ -221,19 +221,19 @@ fn autogroup(home: &SchedulingGroup) -> Option<u64> {
 impl fmt::Display for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nice => f.write_str("its nice value counts against the foreground"),
+            Self::Nice => f.write_str("its nice value applies against the foreground"),
             Self::Autogroup(id) => {
-                write!(f, "its session competes as one: what counts is the nice value of autogroup {id}")
+                write!(f, "its session competes as one, by the nice value of autogroup {id}")
             }
             Self::Spared(id, why) => {
-                write!(f, "its session competes as one (autogroup {id}), and keeps its weight: ")?;
+                write!(f, "its session competes as one (autogroup {id}) and keeps its weight: ")?;
                 match why {
-                    Spared::Foreground => f.write_str("the foreground is in it"),
-                    Spared::Own => f.write_str("brisk is in it"),
-                    Spared::Thread(command) => write!(f, "{command} is in it, and is not bulk"),
+                    Spared::Foreground => f.write_str("it contains the foreground"),
+                    Spared::Own => f.write_str("it contains brisk"),
+                    Spared::Thread(command) => write!(f, "it contains {command}, which is not bulk"),
                 }
             }
-            Self::Cgroup(folder) => write!(f, "only the weight of {} counts against the foreground", folder.display()),
+            Self::Cgroup(folder) => write!(f, "only the weight of {} applies against the foreground", folder.display()),
         }
     }
 }

@@ -25,7 +25,7 @@ fn facts(tid: u32, scheduling_group: SchedulingGroup) -> ThreadFacts {
     }
 }
 
-/// The foreground is process 1; process 2, a child of process 9, is not.
+/// Process 1 is the foreground; process 2 is a background child of process 9.
 fn roster() -> Roster {
     let mut roster = Roster::default();
     roster.put_in_foreground([1].into());
@@ -35,7 +35,7 @@ fn roster() -> Roster {
     roster
 }
 
-/// Spares sessions, and returns who is asked for that.
+/// Spares sessions, and returns the threads that it requests facts of.
 fn spared(sessions: &mut Sessions, roster: &Roster, excluded: &[Glob]) -> Vec<u32> {
     let mut unknown = Vec::new();
     sessions.spare(roster, excluded, &mut unknown, 9);
@@ -71,7 +71,7 @@ fn what_counts_follows_from_the_groups_of_both() {
 }
 
 #[test]
-fn the_groups_of_the_foreground_are_asked_for_first() {
+fn the_groups_of_the_foreground_are_requested_first() {
     let (roster, mut sessions) = (roster(), Sessions::default());
     sessions.take(&[facts(2, session(5))], &roster, &Holdings::default());
     assert_eq!(spared(&mut sessions, &roster, &[]), [1]);
@@ -79,20 +79,20 @@ fn the_groups_of_the_foreground_are_asked_for_first() {
     sessions.take(&[facts(1, session(4))], &roster, &Holdings::default());
     assert_eq!((spared(&mut sessions, &roster, &[]), sessions.is_incomplete()), (vec![], false));
     sessions.doubt();
-    assert_eq!((spared(&mut sessions, &roster, &[]), sessions.is_incomplete()), (vec![1], false), "known all the same");
+    assert_eq!((spared(&mut sessions, &roster, &[]), sessions.is_incomplete()), (vec![1], false), "still known");
     sessions.forget(&[2, 9]);
     spared(&mut sessions, &roster, &[]);
     assert!(sessions.reach(roster.get(2).unwrap()).is_none() && sessions.nice.len() == 1);
 }
 
 #[test]
-fn a_process_that_has_just_come_is_where_its_parent_is() {
+fn a_new_process_is_assumed_in_its_parents_session() {
     let (roster, mut sessions) = (roster(), Sessions::default());
     sessions.take(&[facts(1, session(4)), facts(9, session(5))], &roster, &Holdings::default());
     spared(&mut sessions, &roster, &[]);
     assert_eq!(sessions.of(roster.get(2).unwrap()), Some((5, 0)));
     spared(&mut sessions, &roster, &["t9".parse().unwrap()]);
-    assert_eq!(sessions.of(roster.get(2).unwrap()), None, "a thread that is excluded keeps the weight of its session");
+    assert_eq!(sessions.of(roster.get(2).unwrap()), None, "an excluded thread keeps the weight of its session");
 }
 
 // Verifies PLACE-8.

@@ -32,16 +32,16 @@ impl Device {
             (Target::Group(folder), None) if self.members.values().any(|group| group == folder) => {
                 return Err(Effect::Refused("EBUSY".to_owned()));
             }
-            (Target::Group(folder), None) => assert!(self.groups.remove(folder).is_some(), "{folder:?} is there"),
+            (Target::Group(folder), None) => assert!(self.groups.remove(folder).is_some(), "{folder:?} must exist"),
             (Target::GroupWeight(folder), Some(weight)) => {
                 drop(self.weights.insert(folder.clone(), weight.clone()));
             }
             (Target::GroupWeight(folder), None) => {
-                assert!(self.weights.remove(folder).is_some(), "{folder:?} weighs what it did");
+                assert!(self.weights.remove(folder).is_some(), "{folder:?} must have a leased weight");
             }
             (Target::Autogroup(id), Some(nice)) => drop(self.sessions.insert(*id, nice.parse().unwrap())),
             (Target::Autogroup(id), None) => {
-                assert!(self.sessions.remove(id).is_some(), "autogroup {id} has its own value");
+                assert!(self.sessions.remove(id).is_some(), "autogroup {id} must have a leased value");
             }
             _ => panic!("{target:?}"),
         }
@@ -57,8 +57,8 @@ impl Device {
         match target {
             Target::CpuAffinity { .. } => {
                 let cpus = value.map_or(allowed, |list| parse_list(list).unwrap());
-                assert!(!cpus.is_empty(), "no mask is empty");
-                // Time counts from zero among those that share the new CPUs.
+                assert!(!cpus.is_empty(), "a mask must not be empty");
+                // On its new CPUs the thread starts with the least virtual time there.
                 let others = self.threads.values().filter(|sim| sim.mask.len() == cpus.len() && sim.ran_last);
                 let least = others.map(|sim| sim.virtual_time).fold(f64::INFINITY, f64::min);
                 let sim = self.threads.get_mut(&tid).unwrap();
@@ -74,7 +74,7 @@ impl Device {
             Target::UtilizationClampMaximum { .. } => {
                 let sim = self.threads.get_mut(&tid).unwrap();
                 sim.clamp = value.map_or(sim.facts.clamps.maximum, |text| text.parse().unwrap());
-                assert!(sim.facts.clamps.minimum <= sim.clamp, "the kernel refuses it");
+                assert!(sim.facts.clamps.minimum <= sim.clamp, "the kernel refuses a maximum below the minimum");
             }
             Target::GroupMember { hierarchy, .. } => {
                 let folder = if *hierarchy == Hierarchy::Cpu { CPU_FOLDER } else { CPUSET_FOLDER };
@@ -94,7 +94,7 @@ impl Device {
         Ok(())
     }
 
-    /// Each member weighs as much as its group: how they share it is the kernel's, and not modelled.
+    /// Each member gets the weight of its whole group: the kernel's sharing within the group is not modelled.
     fn weigh(&mut self) {
         let weight = |settings: &String| match settings.split_once('=') {
             Some(("cpu.shares", shares)) => shares.parse().unwrap(),

@@ -1,8 +1,8 @@
-//! Bulk work that claims no bigger core than the smallest, where the kernel clamps utilisation.
+//! Bulk threads whose upper clamp fits the smallest core, where the kernel supports uclamp.
 
 use super::*;
 
-/// A foreground beside background work on a device whose kernel clamps.
+/// A foreground beside a background on a device with uclamp.
 fn beside(cores: &[(u32, u32)], config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
     played(Device::new(cores, config).with_clamps(), front, background)
 }
@@ -48,7 +48,7 @@ fn the_foreground_gets_more_of_the_big_cores() {
 
 // Verifies PLACE-4.
 #[test]
-fn where_cores_are_kept_free_masks_say_so_and_clamps_nothing() {
+fn reserved_cpus_need_masks_and_no_clamps() {
     let mut device = beside(&unequal(8), config(), &[HOG; 2], &[HOG; 8]);
     device.run(1500);
     assert_eq!(rung(&device), Some(Rung::Isolate), "{}", device.policy.reason);
@@ -95,7 +95,7 @@ fn a_child_of_a_clamped_thread_gets_what_its_parent_had() {
     let child = &device.threads[&300];
     assert_eq!((child.clamp, child.priority.nice), (1024, 0), "{}", device.policy.reason);
     assert_eq!(device.clamped(), bulk().collect::<Vec<_>>());
-    // What becomes the foreground is freed at once, and no thread in it is clamped.
+    // A process that becomes the foreground is restored at once, and none of its threads is clamped.
     device.put_in_foreground(&[200]);
     assert_eq!(device.threads[&200].clamp, 1024);
     device.run(1000);
@@ -130,7 +130,7 @@ fn beside_a_group_that_weighs_less_each_thread_claims_less() {
     assert_eq!(device.weights, BTreeMap::from([("/t/back".into(), "11".into())]));
     assert_eq!((device.clamped(), device.treated()), (bulk().collect(), vec![]));
     let view = device.policy.snapshot().threads.into_iter().find(|view| view.tid == 200).unwrap();
-    assert_eq!(view.leased.as_deref(), Some("its group weighs 11, uclamp.max 400"));
+    assert_eq!(view.leased.as_deref(), Some("group weight 11, uclamp.max 400"));
     device.put_in_foreground(&[]);
     assert!(device.clamped().is_empty() && device.weights.is_empty());
 }
@@ -146,7 +146,7 @@ fn a_fork_parent_keeps_its_clamp_while_it_is_queried() {
     build(&mut device, 6000);
     let about = |decision: &Decision| match &decision.action {
         Action::Lease { target, value, .. } if target.thread() == Some(200) => Some(value.clone()),
-        Action::Release { target } if target.thread() == Some(200) => Some(format!("{target} is given back")),
+        Action::Release { target } if target.thread() == Some(200) => Some(format!("{target} is restored")),
         _ => None,
     };
     let decided: Vec<_> = device.decisions.iter().filter_map(|(_, decision)| about(decision)).collect();

@@ -1,4 +1,4 @@
-//! A simulated device: CPUs, threads that work and sleep, a fair scheduler in steps of a millisecond, and the policy on top.
+//! A simulated device: CPUs, threads that run and sleep, a fair scheduler with steps of 1 ms, and the policy.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,21 +26,21 @@ pub struct Device {
     pub online: Vec<u32>,
     pub now_ms: u64,
     next_sample_ms: u64,
-    /// Everything that was decided.
+    /// All decisions with their time.
     pub decisions: Vec<(u64, Decision)>,
     pub kernel: Kernel,
     pub(super) acts: bool,
-    /// Control groups: those that were made, with their settings, and who is in which.
+    /// The control groups that were created, with their settings, and their members.
     pub groups: BTreeMap<PathBuf, String>,
     pub members: BTreeMap<(Hierarchy, u32), PathBuf>,
-    /// A delegated sub-tree, and what its groups are made to weigh.
+    /// A delegated sub-tree, and the leased weights of its groups.
     pub tree: Vec<WeighedGroup>,
     pub weights: BTreeMap<PathBuf, String>,
-    /// The nice values that sessions are made to have.
+    /// The leased nice values of sessions.
     pub sessions: BTreeMap<u64, i32>,
 }
 
-/// Where a device has groups: weights beside all others, CPUs below the own one.
+/// The groups of a device: for weights, beside all other groups; for CPUs, below the thread's own group.
 pub(super) const CPU_FOLDER: &str = "/cpu/brisk-threads";
 pub(super) const CPUSET_FOLDER: &str = "/cpuset/others/brisk-threads";
 
@@ -65,7 +65,7 @@ fn active() -> Support {
 impl Device {
     pub fn new(cores: &[(u32, u32)], config: PlacementConfig) -> Self {
         let mut all = cores.to_vec();
-        // A task that may choose takes the fastest first, and of equals those that others are kept from.
+        // A thread takes the fastest allowed CPU first, and among equals the one that is reserved first.
         all.sort_by_key(|&(cpu, capacity)| std::cmp::Reverse((capacity, cpu)));
         let acts = config.enabled.is_on();
         Self {
@@ -90,7 +90,7 @@ impl Device {
         }
     }
 
-    /// The same device with a kernel that clamps utilisation.
+    /// The same device with uclamp.
     pub fn with_clamps(mut self) -> Self {
         let machine = Machine::of(&self.cores).with_fitting(Some(Fitting::Exactly));
         self.policy = PlacementPolicy::new(self.policy.config, active(), machine);
@@ -101,7 +101,7 @@ impl Device {
         if self.policy.config.groups == GroupChoice::Auto { memberships() } else { Memberships::default() }
     }
 
-    /// A thread of process `pid` that begins now.
+    /// A thread of process `pid` that starts now.
     pub fn start(&mut self, tid: u32, pid: u32, parent: u32, habit: Habit) -> &mut SimulatedThread {
         let mut allowed: Vec<u32> = self.cores.iter().map(|&(cpu, _)| cpu).collect();
         allowed.sort_unstable();
@@ -132,7 +132,7 @@ impl Device {
             virtual_time: if least.is_finite() { least } else { 0.0 },
             work_left: f64::from(habit.work_ms),
             began_at: self.now_ms,
-            // Not all at once, or they would stay in step.
+            // Threads start at different times; otherwise they would stay in step.
             wakes_at: self.now_ms + u64::from(tid % 7),
             ran_last: false,
             ran_at: 0,
@@ -147,7 +147,7 @@ impl Device {
         self.threads.get_mut(&tid).unwrap()
     }
 
-    /// A process that is a child of another one, and begins as that one is now.
+    /// A child process that inherits its parent's current attributes.
     pub fn fork(&mut self, tid: u32, parent: u32, habit: Habit) {
         let SimulatedThread { mask, priority, clamp, group_weight, .. } = self.threads[&parent].clone();
         let child = self.start(tid, tid, parent, habit);
@@ -191,7 +191,7 @@ impl Device {
         let mut runnable: Vec<(f64, u32)> = Vec::new();
         let running = || self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
         let least = running().fold(f64::INFINITY, f64::min);
-        // Who shares the same CPUs; those with equally many do.
+        // Threads that share CPUs: those with equally many allowed CPUs.
         let mut most: BTreeMap<usize, f64> = BTreeMap::new();
         for sim in self.threads.values().filter(|sim| sim.ran_last) {
             let most = most.entry(sim.mask.len()).or_insert(sim.virtual_time);
@@ -199,13 +199,13 @@ impl Device {
         }
         for sim in self.threads.values_mut() {
             if sim.wakes_at == now && least.is_finite() {
-                // Who slept begins a little ahead of the others, and not with all the time that it slept.
+                // A thread that slept starts slightly ahead of the others, without credit for all its sleep.
                 sim.virtual_time = sim.virtual_time.max(least - 3.0);
             }
             if sim.wakes_at <= now {
                 let most = most.get(&sim.mask.len()).copied().unwrap_or(f64::NEG_INFINITY);
                 sim.virtual_time = sim.virtual_time.max(most - MOST_LAG_MS);
-                // Who has just begun is not interrupted at once.
+                // A thread that was just scheduled in is not preempted at once.
                 let keeps = sim.ran_last && sim.slice_ms < LEAST_SLICE_MS;
                 runnable.push((if keeps { f64::NEG_INFINITY } else { sim.virtual_time }, sim.thread.tid));
             }
@@ -220,7 +220,7 @@ impl Device {
             let sim = self.threads.get_mut(&tid).unwrap();
             let confined = sim.mask.iter().any(|cpu| self.online.contains(cpu));
             let may = |(cpu, _): &(u32, u32)| !confined || sim.mask.contains(cpu);
-            // Who fits on the smallest goes there.
+            // A thread that fits on the smallest core goes there.
             let is_modest =
                 self.cores.iter().any(|&(_, capacity)| sim.clamp <= capacity && sim.clamp < uclamp::MAXIMUM);
             match if is_modest { free.iter().rposition(may) } else { free.iter().position(may) } {
@@ -236,7 +236,7 @@ impl Device {
         self.expire();
     }
 
-    /// Ends the leases whose deadline has come, and tells the policy so.
+    /// Expires the leases whose deadline has passed, and reports that to the policy.
     pub fn expire(&mut self) {
         let now = BootTime::from_milliseconds(self.now_ms);
         let mut kernel = std::mem::take(&mut self.kernel);
@@ -249,7 +249,7 @@ impl Device {
         }
     }
 
-    /// Runs up to and including the next look.
+    /// Runs up to and including the next sample.
     pub fn next_sample(&mut self) {
         let ahead = self.next_sample_ms + 1 - self.now_ms;
         self.run(ahead);
@@ -295,7 +295,7 @@ impl Device {
         self.carry_out(decisions);
     }
 
-    /// Does what was decided, and tells the policy what became of it.
+    /// Carries out the decisions, and reports the outcomes to the policy.
     pub fn carry_out(&mut self, mut decisions: Vec<Decision>) {
         let now = BootTime::from_milliseconds(self.now_ms);
         while !decisions.is_empty() {
@@ -309,7 +309,7 @@ impl Device {
         self.check_belief();
     }
 
-    /// What the policy believes to hold is what the kernel holds, and what its threads show.
+    /// Checks that the policy's leases match the kernel's and the threads' values.
     fn check_belief(&self) {
         let believed = self.policy.leased.held().chain(self.policy.parted.held());
         let believed: BTreeMap<Target, String> =
@@ -332,7 +332,7 @@ impl Device {
         assert_eq!(self.policy.snapshot().threads.iter().filter(|view| self.shows_more_than_held(view)).count(), 0);
     }
 
-    /// True when `brisk placement explain` would say of a thread that it holds what the kernel does not.
+    /// True when `brisk placement explain` would show a leased value that the kernel does not hold.
     fn shows_more_than_held(&self, view: &ThreadView) -> bool {
         let is_its = |target: &Target| {
             target.thread() == Some(view.tid) || matches!(target, Target::GroupWeight(_) | Target::Autogroup(_))
@@ -340,7 +340,7 @@ impl Device {
         view.leased.is_some() && !self.kernel.held().keys().any(is_its)
     }
 
-    /// Who is treated in some way now.
+    /// The threads with a changed mask, priority or group weight.
     pub fn treated(&self) -> Vec<u32> {
         let is_treated = |sim: &&SimulatedThread| {
             sim.mask != sim.facts.allowed || sim.priority != sim.facts.priority || sim.group_weight.is_some()
@@ -348,7 +348,7 @@ impl Device {
         self.threads.values().filter(is_treated).map(|sim| sim.thread.tid).collect()
     }
 
-    /// Who claims less than its own now.
+    /// The threads with a changed upper clamp.
     pub fn clamped(&self) -> Vec<u32> {
         let is_clamped = |sim: &&SimulatedThread| sim.clamp != sim.facts.clamps.maximum;
         self.threads.values().filter(is_clamped).map(|sim| sim.thread.tid).collect()

@@ -1,4 +1,4 @@
-//! Where the foreground runs when a step begins, and what it is given when that is too little.
+//! Where the foreground runs when a step starts, and how it gets more cores.
 
 use super::*;
 use crate::placement::gain::Totals;
@@ -42,7 +42,7 @@ fn foreground_threads_spread_once_if_bulk_has_less_weight() {
     places.sort();
     assert_eq!(places, [["0", "free"], ["1", "free"]], "{}", device.policy.reason);
     assert!(device.threads.values().all(|thread| thread.mask == [0, 1]));
-    // A helper that sleeps most of the time is in the way of whom it helps, too.
+    // A helper that sleeps most of the time also delays the thread that it helps.
     let helper = Habit { work_ms: 2, sleep_ms: 0, period_ms: 10 };
     for (front, parted) in [(&[HOG, helper][..], 2), (&[HOG], 0)] {
         let mut device = cell(&equal(2), PlacementConfig { rule: Rule::Weight, ..config() }, front, &[HOG]);
@@ -83,7 +83,7 @@ fn contention_on_the_reserved_cores_reserves_more() {
         Totals { wall_ns: ns(100), run_ns: ns(run_ms), wait_ns: ns(wait_ms), bulk_run_ns: ns(bulk_ms) }
     };
     for (case, after, expected) in [
-        ("a helper waits for whom it helps", totals(100, 18, 90), Rung::Weight),
+        ("a helper waits for the thread that it helps", totals(100, 18, 90), Rung::Weight),
         ("no thread waits", totals(120, 1, 70), Rung::Isolate),
         ("the only thread waits", totals(80, 20, 90), Rung::Isolate),
     ] {
@@ -99,7 +99,7 @@ fn contention_on_the_reserved_cores_reserves_more() {
 }
 
 #[test]
-fn what_comes_to_the_front_is_freed_at_once() {
+fn a_process_that_comes_to_the_foreground_is_restored_at_once() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
     device.run(2000);
     assert_eq!(device.treated(), [200, 201]);

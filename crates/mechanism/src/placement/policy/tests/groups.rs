@@ -1,4 +1,4 @@
-//! Control groups: who enters and leaves them, and those of others that weigh less as a whole.
+//! Control groups: their members, and groups that are deprioritised as a whole.
 
 use super::*;
 use crate::Effect;
@@ -77,11 +77,11 @@ fn where_no_group_can_be_made_masks_and_nice_values_do() {
     assert!(device.members.is_empty() && device.groups.is_empty());
     assert_eq!(device.treated(), [200, 201], "{}", device.policy.reason);
     device.run(5000);
-    assert!(device.groups.is_empty(), "nothing of the kind is tried again: {:?}", device.groups);
+    assert!(device.groups.is_empty(), "groups are not tried again: {:?}", device.groups);
     assert_eq!(device.treated(), [200, 201], "{}", device.policy.reason);
 }
 
-/// A foreground in a group of its own, beside bulk work in another one, both of a delegated sub-tree.
+/// A foreground in its own group, beside background threads in another group, both in a delegated sub-tree.
 fn beside(config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
     let groups = GroupChoice::Tree("/t".into());
     let mut device = cell(&equal(2), PlacementConfig { groups, ..config }, front, background);
@@ -100,19 +100,19 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
     let mut device = beside(weight.clone(), &[HOG, HOG], &[HOG, HOG]);
     device.run(500);
     assert!(weighed(&device, "11") && device.treated().is_empty(), "{:?} {:?}", device.weights, device.treated());
-    // What it weighs now is not what it weighs by itself.
+    // Its current weight is the leased one, not its own.
     device.tree[2].weight = Some(11);
     device.run(20_000);
     assert!(weighed(&device, "11"), "{:?}", device.weights);
     let views = device.policy.snapshot().threads;
-    assert!(views.iter().any(|view| view.leased.as_deref() == Some("its group weighs 11")), "{views:?}");
-    // A task comes to it that is not bulk work: it is known what it is, and the group is left alone.
+    assert!(views.iter().any(|view| view.leased.as_deref() == Some("group weight 11")), "{views:?}");
+    // A thread that is not bulk enters the group: once it is classified, the group is left alone.
     device.start(300, 300, 1, MUSIC);
     device.tree[2].pids.push(300);
     device.tree[2].weight = Some(100);
     device.run(8000);
     assert!(device.weights.is_empty(), "{:?}", device.weights);
-    assert_eq!(device.treated(), [200, 201], "by nice values, as it is without groups");
+    assert_eq!(device.treated(), [200, 201], "by nice values, as without groups");
     device.end(300);
     device.run(8000);
     assert!(weighed(&device, "11"), "{:?}", device.weights);
@@ -130,13 +130,13 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
     let mut device = beside(weight, &[HOG, HOG], &[HOG, HOG]);
     device.tree[1].pids.clear();
     device.run(500);
-    assert!(device.weights.is_empty(), "the foreground is elsewhere");
+    assert!(device.weights.is_empty(), "the foreground is outside the sub-tree");
     assert_eq!(device.treated(), [200, 201]);
 }
 
 // Verifies PLACE-8.
 #[test]
-fn units_are_looked_at_beside_bulk_work_alone() {
+fn units_are_read_only_next_to_bulk_threads() {
     for (background, is_lowered) in [([HOG, HOG], true), ([MUSIC, MUSIC], false)] {
         let weight = PlacementConfig { rule: Rule::Weight, ..config() };
         let mut device = beside(weight, &[HOG, HOG], &background);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A foreground that waits half of its time, and to which the step in force has just been refused.
+/// A foreground that waits half of its time, after its step was rejected with the wait share `waits`.
 fn refused(waits: f64) -> Device {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
     device.run(400);
@@ -10,7 +10,7 @@ fn refused(waits: f64) -> Device {
     let mut decisions = Vec::new();
     device.policy.refused = Some((Rung::Isolate, waits));
     device.policy.take_back(BootTime::from_milliseconds(device.now_ms), "it did not help", &mut decisions);
-    // What would be tried next has been as well.
+    // The next step is in the back-off as well.
     device.policy.back_off.add(BootTime::from_milliseconds(device.now_ms), Rung::Weight);
     device.carry_out(decisions);
     device

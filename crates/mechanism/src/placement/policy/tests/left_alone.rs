@@ -1,8 +1,8 @@
-//! Threads and foregrounds that no step is tried on.
+//! Threads and foregrounds that are left alone.
 
 use super::*;
 
-/// The foreground has its work done by a bulk task, and waits for that asleep.
+/// The foreground sleeps while a bulk thread works for it.
 // Verifies PLACE-2.
 #[test]
 fn a_foreground_that_needs_bulk_work_is_left_alone() {
@@ -39,7 +39,7 @@ fn bound_and_special_threads_are_left_alone() {
         _ => None,
     });
     assert_eq!(confined.collect::<BTreeSet<_>>(), BTreeSet::from([200]), "{}", device.policy.reason);
-    assert!(!touched(&device).contains(&201), "a bound task may still weigh less, a special one may not");
+    assert!(!touched(&device).contains(&201), "a bound thread may be deprioritised, a special one may not");
 }
 
 #[test]
@@ -51,9 +51,9 @@ fn an_excluded_name_is_left_alone() {
     assert_eq!(device.treated(), [0; 0]);
 }
 
-/// A CPU that comes back finds threads with the mask that they had while it was away.
+/// When a CPU comes back online, threads still have the mask that they had while it was offline.
 #[test]
-fn who_was_bound_for_a_while_is_asked_again() {
+fn facts_of_a_bound_thread_are_read_again() {
     let mut device = Device::new(&equal(2), config());
     for tid in [200, 201] {
         device.start(tid, tid, 1, HOG).mask = if tid == 201 { vec![0] } else { vec![0, 1] };
@@ -71,5 +71,5 @@ fn who_was_bound_for_a_while_is_asked_again() {
             device.next_sample();
         }
     });
-    assert_eq!(known(&device), Some(vec![0, 1]), "others make room all the while");
+    assert_eq!(known(&device), Some(vec![0, 1]), "while another thread stays restricted");
 }

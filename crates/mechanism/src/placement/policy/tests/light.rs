@@ -1,4 +1,4 @@
-//! Light tasks where cores are kept free.
+//! Light threads where cores are reserved.
 
 use super::*;
 use crate::placement::trial::Missed;
@@ -55,10 +55,10 @@ fn a_thread_that_misses_its_period_returns_and_the_step_stays() {
     device.next_sample();
     assert_eq!(masks(&device, 200..203), [vec![0, 1], vec![0], vec![0]]);
     assert_eq!(rung(&device), Some(Rung::Isolate));
-    assert!(!device.policy.free_light(&missed), "it is there already: what is to be given back is the step");
+    assert!(!device.policy.free_light(&missed), "it has already returned, so the step is to be reverted");
     device.end(200);
     device.next_sample();
-    assert!(device.policy.late.is_empty(), "its number may be another task's");
+    assert!(device.policy.late.is_empty(), "its thread id may be reused");
 }
 
 // Verifies PLACE-3.

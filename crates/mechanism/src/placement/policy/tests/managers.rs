@@ -1,4 +1,4 @@
-//! Other managers of priorities that start and end while the daemon runs.
+//! Other managers of priorities that start and stop while the daemon runs.
 
 use std::any::Any;
 
@@ -28,7 +28,7 @@ fn follow(policy: &mut PlacementPolicy, now: BootTime, root: &Root, enabled: Ena
     policy.follow(now, &surroundings, &mut Vec::new());
 }
 
-/// What is decided when these managers are there.
+/// The decisions when these managers run.
 fn find(policy: &mut PlacementPolicy, now: BootTime, managers: &[OtherManager]) -> Vec<Decision> {
     let found = managers.iter().map(|&name| Found { name, evidence: "process 7".to_owned() }).collect();
     let mut decisions = Vec::new();
@@ -42,7 +42,7 @@ fn asks(policy: &mut PlacementPolicy) -> Vec<Question> {
     questions
 }
 
-/// A device on which sessions compete as one.
+/// A device on which each session competes as one.
 fn device() -> (tempfile::TempDir, Root) {
     root_of(&[
         ("/proc/sys/kernel/sched_autogroup_enabled", "1\n"),
@@ -68,7 +68,7 @@ fn priorities_are_left_to_a_manager_that_starts() {
     assert!(reason.starts_with("off by itself: this is left to ananicy (process 7)"), "{reason}");
     assert!(!policy.is_on() && policy.interest() == Interest::default());
 
-    // It restarts: that switches nothing. Once it has been gone for a while, the device is probed again.
+    // The manager restarts: nothing is switched. After 120 s without it, the device is probed again.
     for (seconds, managers) in [(63, &[][..]), (123, &[OtherManager::Ananicy]), (183, &[]), (243, &[])] {
         find(&mut policy, at(seconds), managers);
         assert!(!policy.is_on() && !policy.take_probe_request(), "at {seconds} s");
@@ -81,7 +81,7 @@ fn priorities_are_left_to_a_manager_that_starts() {
 
 // Verifies ON-2.
 #[test]
-fn managers_are_looked_for_unless_a_person_decides() {
+fn managers_are_searched_unless_the_user_has_decided() {
     let (_folder, root) = device();
     for (enabled, asked) in [(Enabled::Auto, 1), (Enabled::On, 0), (Enabled::Off, 0)] {
         let mut policy = PlacementPolicy::default();
@@ -90,7 +90,7 @@ fn managers_are_looked_for_unless_a_person_decides() {
         policy.on_event(at(60), &Event::Deadline, &mut Vec::new());
         assert_eq!(asks(&mut policy).len(), asked, "{enabled}");
         find(&mut policy, at(60), &[]);
-        // A process that is named like one, and is looked at soon after.
+        // A process named like a manager is checked soon after its start.
         let born = vec![Thread { tid: 9, pid: 9, parent: 1, command: "ananicy-cpp".into() }];
         let sample = Sample { born, ..Sample::default() };
         let event = Event::Threads { sample, facts: Vec::new(), online: vec![0], groups: None };

@@ -37,7 +37,7 @@ fn equal(count: u32) -> Vec<(u32, u32)> {
     (0..count).map(|cpu| (cpu, 1024)).collect()
 }
 
-/// Half of the cores little, the last quarter big, the rest in between.
+/// Half of the cores are little, the last quarter big, the others in between.
 fn unequal(count: u32) -> Vec<(u32, u32)> {
     let capacity = |cpu| {
         if cpu < count / 2 {
@@ -53,7 +53,7 @@ fn unequal(count: u32) -> Vec<(u32, u32)> {
 
 const FRONT: u32 = 100;
 
-/// A foreground of process 100 beside background work from process 200 on.
+/// A foreground, process 100, beside a background from process 200 on.
 fn cell(cores: &[(u32, u32)], config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
     played(Device::new(cores, config), front, background)
 }
@@ -63,7 +63,7 @@ fn played(mut device: Device, front: &[Habit], background: &[Habit]) -> Device {
     for (tid, &habit) in (200..).zip(background) {
         device.start(tid, tid, 1, habit);
     }
-    // The background is known before there is a foreground.
+    // The background is classified before there is a foreground.
     device.run(3000);
     for (tid, &habit) in (FRONT..).zip(front) {
         device.start(tid, FRONT, 1, habit);
@@ -95,7 +95,7 @@ fn each_foreground_gets_what_helps_it() {
         ("eight threads / eight hogs", equal(8), vec![HOG; 8], hogs(8), Some(Rung::Weight)),
         ("four threads / 96 hogs", equal(64), vec![HOG; 4], hogs(96), Some(Rung::Isolate)),
         ("four threads / 32 hogs", equal(64), vec![HOG; 4], hogs(32), None),
-        // Nearly as many as there are: waits are told of late, and what fits but for a few in a hundred fits.
+        // As many threads as cores: waits are accounted late, so a foreground that exceeds the cores by a few percent fits.
         ("64 threads / 64 hogs", equal(64), vec![HOG; 64], hogs(64), Some(Rung::Isolate)),
         ("80 threads / 64 hogs", equal(64), vec![HOG; 80], hogs(64), Some(Rung::Weight)),
         ("two threads / eight hogs, unequal", unequal(8), vec![HOG; 2], hogs(8), Some(Rung::Isolate)),
@@ -121,7 +121,7 @@ fn isolation_takes_the_fastest_cores_and_leaves_the_rest() {
     }
 }
 
-/// Which tasks were ever made to give anything up; the foreground is only put where there is room.
+/// The background threads that ever had a lease; the foreground only gets temporary masks.
 fn touched(device: &Device) -> BTreeSet<u32> {
     let leased = |decision: &Decision| match &decision.action {
         Action::Lease { target, .. } => target.thread().filter(|tid| !(FRONT..200).contains(tid)),
@@ -130,7 +130,7 @@ fn touched(device: &Device) -> BTreeSet<u32> {
     device.decisions.iter().filter_map(|(_, decision)| leased(decision)).collect()
 }
 
-/// What the foreground got done in ten seconds, and its slowest work.
+/// The foreground's progress in ten seconds, and its longest work item.
 fn done(device: &mut Device) -> (f64, u64) {
     let threads = |device: &Device| device.threads.range(FRONT..200).map(|(_, sim)| sim.progress).sum::<f64>();
     let before = threads(device);
@@ -139,7 +139,7 @@ fn done(device: &mut Device) -> (f64, u64) {
     (threads(device) - before, slowest)
 }
 
-/// The law: whatever the foreground is and whatever runs beside it, it is never worse off than without brisk.
+/// No foreground is worse off than without brisk, with any background.
 // Verifies PLACE-2.
 #[test]
 fn no_foreground_is_ever_made_worse() {
@@ -161,7 +161,7 @@ fn no_foreground_is_ever_made_worse() {
         assert!(brisk >= stock * 0.98, "{case}: {brisk} after {stock} ms: {cores:?} {front:?} {background:?}");
         helped += u32::from(brisk > stock * 1.05);
     }
-    assert!(helped >= 3, "only {helped} of 20 were helped");
+    assert!(helped >= 3, "only {helped} of 20 gained");
 }
 
 // Verifies PLACE-2.
@@ -187,7 +187,7 @@ fn build(device: &mut Device, milliseconds: u64) {
         }
         device.run(60);
         let children: Vec<u32> = device.threads.range(1000..).map(|(&tid, _)| tid).collect();
-        // Each round lasts as long, whatever they got done.
+        // Each round has the same length, independent of the progress.
         children.into_iter().for_each(|tid| device.end(tid));
     }
 }
@@ -205,10 +205,10 @@ fn a_build_makes_room_by_its_parent() {
     assert!(device.treated().contains(&200), "{}", device.policy.reason);
     device.fork(999, 200, HOG);
     device.run(100);
-    assert!(device.treated().contains(&999), "its children begin so, and are not freed");
+    assert!(device.treated().contains(&999), "its children inherit the restriction and keep it");
     device.end(999);
 
-    // The same where the foreground is one of its children.
+    // A parent of the foreground is left alone.
     device.put_in_foreground(&[]);
     assert_eq!(device.treated(), [0; 0]);
     device.end(FRONT);
@@ -248,9 +248,9 @@ fn no_thread_is_deprioritised_without_a_foreground() {
     let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, DOWNLOAD, HOG, HOG]);
     device.run(20_000);
     let download = device.threads[&201].clone();
-    assert_eq!((download.priority.nice, download.mask), (0, vec![0]), "busy, if not bulk: it leaves the core free");
+    assert_eq!((download.priority.nice, download.mask), (0, vec![0]), "busy but not bulk: it leaves the reserved core");
     assert_eq!(touched(&device), BTreeSet::from([200, 201, 202, 203]));
-    assert_eq!(device.treated(), [201, 202, 203], "music may stay where it is heard");
+    assert_eq!(device.treated(), [201, 202, 203], "the late music has returned");
     device.put_in_foreground(&[]);
     assert_eq!(device.treated(), [0; 0]);
     assert!(device.policy.leased.is_empty() && device.policy.held.is_none());
@@ -270,7 +270,7 @@ fn it_acts_soon_after_the_foreground_changed() {
     assert!(acted_at - changed_at <= 150, "after {} ms", acted_at - changed_at);
 }
 
-/// A start that computes, then what is paced: the one runs twice as much as the other.
+/// The foreground computes at its start and is paced afterwards, when it runs half as much.
 // Verifies PLACE-2.
 #[test]
 fn a_start_does_not_hide_what_helps_afterwards() {
@@ -285,14 +285,14 @@ fn a_start_does_not_hide_what_helps_afterwards() {
         device.treated().is_empty()
     });
     let without_ms = without.count();
-    assert!(without_ms <= 150, "it is looked at without it once: {without_ms} ms, {}", device.policy.reason);
+    assert!(without_ms <= 150, "measured without the step once: {without_ms} ms, {}", device.policy.reason);
 }
 
-/// Nothing is leased, so nothing can help: what was tried is taken back, and tried ever less often.
+/// No write takes effect, so no step can help: each is reverted, and tried again with exponential back-off.
 // Verifies PLACE-2.
 #[test]
-fn what_does_not_help_is_taken_back_and_tried_ever_less_often() {
-    // A device that ignores what it is told.
+fn a_useless_step_is_reverted_and_retried_with_back_off() {
+    // A device that ignores all writes.
     let mut device = cell(&equal(2), PlacementConfig { enabled: Enabled::Off, ..config() }, &[HOG], &[HOG, HOG]);
     device.run(120_000);
     let tried: Vec<u64> = device
@@ -321,12 +321,12 @@ fn after_a_minute_everything_is_chosen_again() {
     assert_eq!(device.treated(), [200, 201]);
     let since = device.policy.held.as_ref().unwrap().since;
     device.run(61_000);
-    let held = device.policy.held.as_ref().expect("it helps still");
+    let held = device.policy.held.as_ref().expect("the step still helps");
     assert!(held.since > since + CHOSEN_FOR && device.treated() == [200, 201]);
 }
 
 #[test]
-fn leases_outlast_the_choice_and_end() {
+fn leases_outlast_the_choice_but_expire() {
     let mut device = cell(&equal(2), config(), &[HOG], &[HOG, HOG]);
     device.run(2000);
     for (at, decision) in &device.decisions {
@@ -351,7 +351,7 @@ fn a_later_hog_is_deprioritised_and_an_idle_one_restored() {
 }
 
 #[test]
-fn cpus_that_go_are_not_used_and_come_back() {
+fn offline_cpus_are_not_used_until_they_return() {
     let mut device = cell(&equal(4), config(), &[HOG], &[HOG; 4]);
     device.run(2000);
     assert_eq!(format_list(&device.threads[&200].mask), "0-2");
@@ -361,7 +361,7 @@ fn cpus_that_go_are_not_used_and_come_back() {
     device.online = vec![0];
     device.run(3000);
     let mask = &device.threads[&200].mask;
-    assert!(mask.len() == 4, "one CPU cannot be kept free: {mask:?}");
+    assert!(mask.len() == 4, "a single CPU cannot be reserved: {mask:?}");
     device.online = vec![0, 1, 2, 3];
     device.run(3000);
     assert_eq!(format_list(&device.threads[&200].mask), "0-2", "{}", device.policy.reason);
@@ -385,12 +385,12 @@ fn a_thread_made_by_one_that_makes_room_is_not_made_to() {
     device.end(302);
     assert!(
         device.policy.heirs.tids().next().is_none() && !device.policy.unknown.contains(&302),
-        "it ended before it was known"
+        "it ended before its facts were read"
     );
 }
 
 #[test]
-fn a_foreground_that_grows_out_of_its_cores_gets_others() {
+fn a_foreground_that_outgrows_its_cores_gets_more() {
     let mut device = cell(&equal(4), config(), &[HOG], &[HOG; 4]);
     device.run(2000);
     assert_eq!(format_list(&device.threads[&200].mask), "0-2");
@@ -399,7 +399,7 @@ fn a_foreground_that_grows_out_of_its_cores_gets_others() {
     assert_eq!(format_list(&device.threads[&200].mask), "0-1", "{}", device.policy.reason);
 }
 
-/// What is seen of it at first is a few in a hundred too few, since waits are told of when they are over.
+/// The kernel accounts a wait when it ends, so the first estimate is a few percent too low.
 // Verifies PLACE-2.
 #[test]
 fn a_foreground_that_fits_but_for_a_little_keeps_its_cores() {
@@ -415,7 +415,7 @@ fn a_foreground_that_fits_but_for_a_little_keeps_its_cores() {
 }
 
 #[test]
-fn nothing_is_wanted_where_it_is_off() {
+fn a_disabled_policy_wants_and_does_nothing() {
     let support = Support { state: SupportState::Available, reason: String::new(), advice: String::new() };
     let mut policy = PlacementPolicy::new(PlacementConfig::default(), support, Machine::equal(2));
     assert_eq!(policy.interest(), Interest::default());

@@ -1,10 +1,10 @@
-//! What is done at once for what opens, where there is one CPU.
+//! What is done at once for an opening application on one CPU.
 
 use super::*;
 
 const OTHER: u32 = 110;
 
-/// A bulk thread 200, music 201, and two applications that rest, on so many CPUs.
+/// Bulk thread 200, music 201, and two idle applications, on `cpus` CPUs.
 fn resting(cpus: u32, config: PlacementConfig) -> Device {
     let mut device = Device::new(&equal(cpus), config);
     device.start(200, 200, 1, HOG);
@@ -36,7 +36,7 @@ fn while_one_opens_threads_are_sampled_half_as_often() {
     assert_eq!(period_ms(&device), 200);
     device.run(400);
     assert_eq!(period_ms(&device), 50, "a trial begins");
-    // No thread is in the way yet.
+    // No background thread delays the opening.
     let mut device = Device::new(&equal(1), config());
     device.start(FRONT, FRONT, 1, MESSAGE);
     device.run(3000);
@@ -81,7 +81,7 @@ fn what_an_opening_has_changed_is_restored_when_it_is_over() {
     assert_eq!(device.threads[&200].priority.nice, 10);
     device.run(150);
     assert_eq!(device.threads[&200].priority.nice, 0, "{}", device.policy.reason);
-    assert_eq!(touched(&device), BTreeSet::from([200]), "music and what rests were left alone");
+    assert_eq!(touched(&device), BTreeSet::from([200]), "music and idle threads were left alone");
 }
 
 // Verifies PLACE-2.
@@ -101,7 +101,7 @@ fn from_one_opening_to_the_next_nothing_is_restored() {
     device.put_in_foreground(&[OTHER]);
     assert_eq!((of_bulk(&device), device.threads[&200].priority.nice), (1, 10));
     device.put_in_foreground(&[200]);
-    assert_eq!(device.threads[&200].priority.nice, 0, "it is what opens");
+    assert_eq!(device.threads[&200].priority.nice, 0, "it is the opening application");
     device.put_in_foreground(&[]);
     device.run(1000);
     assert_eq!(device.threads[&200].priority.nice, 0);

@@ -1,9 +1,9 @@
-//! Leases that last, and what the kernel refuses.
+//! Long leases, and refusals by the kernel.
 
 use super::*;
 use crate::simulated::Kernel;
 
-/// Leases end after 90 s: who still wants them renews them before.
+/// Leases expire after 90 s: the policy renews those that it still wants.
 // Verifies UNDO-2.
 #[test]
 fn what_is_wanted_for_longer_than_a_lease_is_renewed() {
@@ -18,10 +18,10 @@ fn what_is_wanted_for_longer_than_a_lease_is_renewed() {
     assert_eq!(without_ms, 0, "it has lost its core: {}", device.policy.reason);
 }
 
-/// What the kernel refuses to bulk threads is not said to be theirs, and is not tried at every sample.
+/// Refused values are not reported as held, and are not retried with every sample.
 // Verifies UNDO-6.
 #[test]
-fn what_the_kernel_refuses_is_told_and_left_alone_for_a_while() {
+fn a_kernel_refusal_is_reported_and_not_retried_at_once() {
     for refused in [vec![200], vec![200, 201]] {
         let mut device = Device::new(&equal(2), PlacementConfig { rule: Rule::Weight, ..config() });
         let all = refused.clone();
@@ -53,11 +53,11 @@ fn what_the_kernel_refuses_is_told_and_left_alone_for_a_while() {
         let asked = |(_, it): &&(u64, Decision)| matches!(&it.action, Action::Lease { target, .. } if target.thread() == Some(200));
         assert_eq!(device.decisions.iter().filter(asked).count(), 1);
         device.run(8000);
-        assert_eq!(device.decisions.iter().filter(asked).count(), 2, "it is tried again");
+        assert_eq!(device.decisions.iter().filter(asked).count(), 2, "it is retried");
     }
 }
 
-/// Refusals by kind, by target and by time; a restoration may be refused as well.
+/// Refusals by kind, by target and by time; a restore may be refused as well.
 fn refusals(seed: u64) -> Kernel {
     let mut random = Random::new(seed);
     Kernel::refusing(move |now, action| {
@@ -111,7 +111,7 @@ fn after_any_events_and_refusals_leases_end_and_masks_are_valid() {
             let mut decisions = Vec::new();
             device.policy.stop(&mut decisions);
             device.carry_out(decisions);
-            // What was refused is tried again, and by then nothing is.
+            // Refused restores are retried; by then nothing is refused.
             device.now_ms = 1_000_000_000;
             device.expire();
             device.now_ms += 2000;

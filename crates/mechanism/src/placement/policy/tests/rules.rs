@@ -1,9 +1,9 @@
-//! The rules that decide without a trial: weight, and the thesis's.
+//! The rules that decide without a trial: the weight rule and the thesis's rule.
 
 use super::*;
 
 #[test]
-fn the_rule_of_weight_weighs_always() {
+fn the_weight_rule_always_lowers_weights() {
     let mut device = cell(&equal(2), PlacementConfig { rule: Rule::Weight, ..config() }, &[MUSIC], &[HOG]);
     device.run(500);
     assert_eq!(device.treated(), [200]);
@@ -51,5 +51,5 @@ fn by_the_thesis_no_core_belongs_to_a_task_that_may_not_move() {
     device.start(201, 201, 1, HOG);
     device.run(4000);
     let masks = |tid: u32| format_list(&device.threads[&tid].mask);
-    assert_eq!([masks(200), masks(201)], ["0", "1"], "the one that is bound stays so, the other has the other core");
+    assert_eq!([masks(200), masks(201)], ["0", "1"], "the bound thread stays bound, the other gets the other core");
 }

@@ -1,4 +1,4 @@
-//! Sessions that compete as one: those of bulk work weigh less as a whole, and nice values do the rest within one.
+//! Sessions that compete as one: bulk sessions are deprioritised as a whole; nice values apply within the foreground's session.
 
 use super::*;
 use crate::Effect;
@@ -14,7 +14,7 @@ fn session(id: u64) -> SchedulingGroup {
     SchedulingGroup::Autogroup(Autogroup { id, nice: 0, is_own: false })
 }
 
-/// A foreground beside the background on two CPUs, each thread in the session that `of` names.
+/// A foreground beside a background on two CPUs, each thread in the session that `of` returns.
 fn apart(config: PlacementConfig, front: &[Habit], background: &[Habit], of: impl Fn(u32) -> u64) -> Device {
     let mut device = Device::new(&equal(2), config);
     for (tid, &habit) in (200..).zip(background) {
@@ -41,13 +41,13 @@ fn another_session_of_bulk_work_weighs_less_as_a_whole() {
     device.run(1000);
     assert_eq!(device.sessions, BTreeMap::from([(2, 10)]), "{}", device.policy.reason);
     let changed = device.threads.values().filter(|sim| sim.priority != sim.facts.priority).count();
-    assert_eq!(changed, 0, "no thread has another nice value");
+    assert_eq!(changed, 0, "no thread's nice value was changed");
     let told = explained(&device, 200);
-    assert!(told.contains("the nice value of autogroup 2") && told.contains("as nice 10 does"), "{told}");
-    // What it has while it is leased is not its own.
+    assert!(told.contains("the nice value of autogroup 2") && told.contains("session nice 10"), "{told}");
+    // The leased nice value is not taken for the session's own.
     device.run(20_000);
     assert_eq!(device.sessions, BTreeMap::from([(2, 10)]));
-    // Short-lived processes come and go in it: it stays as it is.
+    // Short-lived processes start and exit in the session: nothing changes.
     let decided = device.decisions.len();
     for tid in 300..320 {
         device.start(tid, tid, 200, HOG).facts.scheduling_group = session(2);
@@ -72,7 +72,7 @@ fn a_session_weighs_less_from_the_opening_on() {
     device.put_in_foreground(&[FRONT]);
     device.run(450);
     assert_eq!(device.sessions, BTreeMap::from([(200, 10)]), "{}", device.policy.reason);
-    // It stays so when the opening is over, up to the first time that it is left out.
+    // It stays lowered after the opening, until the first measurement without it.
     device.run(4000);
     assert_eq!(device.sessions, BTreeMap::from([(200, 10)]), "{}", device.policy.reason);
     let is_restored = |decision: &Decision| matches!(decision.action, Action::Release { target: Target::Autogroup(_) });
@@ -93,7 +93,7 @@ fn several_sessions_weigh_together_what_one_would() {
 }
 
 #[test]
-fn in_the_foregrounds_session_nice_values_count() {
+fn nice_values_are_used_in_the_foregrounds_session() {
     let mut device = apart(weight(), &[HOG, HOG], &[HOG, HOG], |tid| if tid == 201 { 2 } else { 1 });
     device.run(1000);
     assert_eq!(device.sessions, BTreeMap::from([(2, 10)]), "{}", device.policy.reason);
@@ -112,7 +112,7 @@ fn a_session_is_spared_for_music_in_it() {
         assert_eq!(device.sessions.len(), expected, "{case}: {}", device.policy.reason);
         assert!(!device.sessions.contains_key(&home), "{case}");
     }
-    // It comes later, and is there before the session has been low for long.
+    // The music starts after the session was lowered.
     let mut device = apart(weight(), &[HOG, HOG], &[HOG, HOG], |tid| u64::from(tid / 100));
     device.run(1000);
     assert_eq!(device.sessions.len(), 1);
@@ -120,7 +120,7 @@ fn a_session_is_spared_for_music_in_it() {
     device.run(1000);
     assert!(device.sessions.is_empty(), "{}", device.policy.reason);
     let told = explained(&device, 200);
-    assert!(told.contains("t300 is in it, and is not bulk"), "{told}");
+    assert!(told.contains("it contains t300, which is not bulk"), "{told}");
 }
 
 #[test]
@@ -156,19 +156,19 @@ fn where_a_session_cannot_be_changed_nice_values_do() {
 #[test]
 fn a_foreground_in_several_sessions_keeps_all_of_them() {
     let mut device = apart(weight(), &[HOG, HOG], &[HOG, HOG], |tid| if tid == 200 { 2 } else { 1 });
-    // A descendant that has begun a session of its own, in which something else is busy as well.
+    // A descendant of the foreground in another session, in which a background thread is busy.
     device.start(300, 300, FRONT, HOG).facts.scheduling_group = session(2);
     device.run(2000);
     assert!(device.sessions.is_empty(), "{:?}", device.sessions);
     assert!(explained(&device, 200).contains("(other 10)"), "{}", explained(&device, 200));
 }
 
-/// Each part in a session of its own, by brisk's own rule.
+/// Foreground and background in separate sessions, with brisk's own rule.
 fn standing(front: &[Habit], background: &[Habit]) -> Device {
     apart(config(), front, background, |tid| u64::from(tid / 100))
 }
 
-/// What is light asks for little, and waits all the same when it wakes.
+/// A light foreground has a low demand, but still waits when it wakes.
 // Verifies PLACE-8.
 #[test]
 fn a_session_weighs_less_without_a_trial() {
@@ -181,7 +181,7 @@ fn a_session_weighs_less_without_a_trial() {
             device.run(1);
             device.sessions.contains_key(&2)
         });
-        // What is light or rests runs the same with and without it; once it is left out to see that.
+        // A light or idle foreground runs the same with and without it; it is suspended once to measure that.
         let low_ms = low_ms.count();
         assert!(low_ms >= 19_200, "{case}: {low_ms} ms, {:#?}", &device.decisions[decided..]);
         device.put_in_foreground(&[]);
@@ -193,11 +193,11 @@ const PAUSES: Habit = Habit { work_ms: 3, sleep_ms: 3000, period_ms: 0 };
 
 // Verifies PLACE-8.
 #[test]
-fn the_ladder_goes_on_from_sessions_that_weigh_less() {
+fn the_ladder_continues_from_deprioritised_sessions() {
     let mut device = standing(&[FRAMES], &[HOG, HOG, HOG]);
     device.run(3000);
     assert!(device.sessions.contains_key(&2), "{}", device.policy.reason);
-    // Beside them a hog in the foreground's own session, of which the session's weight says nothing.
+    // Hogs in the foreground's own session, which a session's weight cannot restrict.
     device.start(210, 210, 1, HOG).facts.scheduling_group = session(1);
     device.start(211, 211, 1, HOG).facts.scheduling_group = session(1);
     device.run(5000);
@@ -209,7 +209,7 @@ fn the_ladder_goes_on_from_sessions_that_weigh_less() {
     assert!(device.sessions.contains_key(&2), "{}", device.policy.reason);
 }
 
-/// The foreground has its work done by another session, and waits for that asleep.
+/// The foreground sleeps while another session works for it.
 // Verifies PLACE-8.
 #[test]
 fn a_session_that_the_foreground_needs_keeps_its_weight() {
@@ -226,7 +226,7 @@ fn a_session_that_the_foreground_needs_keeps_its_weight() {
     assert!(low_ms > 500 && low_ms < 12_000, "{low_ms} of 60 s: {}", device.policy.reason);
 }
 
-/// A foreground that has less to do after its start does not need the background for that.
+/// A foreground that runs less after its start does not run less because of the lowered session.
 // Verifies PLACE-8.
 #[test]
 fn a_foreground_that_comes_to_rest_is_no_reason_to_doubt() {
@@ -238,10 +238,10 @@ fn a_foreground_that_comes_to_rest_is_no_reason_to_doubt() {
         device.sessions.is_empty()
     });
     let without_ms = without.count();
-    assert!(without_ms <= 800, "it is left out once: {without_ms} ms, {}", device.policy.reason);
+    assert!(without_ms <= 800, "suspended once: {without_ms} ms, {}", device.policy.reason);
 }
 
-/// Jobs of half a second each, between bulk work and what has just come.
+/// Jobs of half a second each: neither bulk threads nor newcomers.
 // Verifies PLACE-8.
 #[test]
 fn a_builds_session_stays_low_while_jobs_come_and_go() {

@@ -1,18 +1,18 @@
-//! A simulated thread: what it does, and what the scheduler remembers of it.
+//! A simulated thread: its load and its scheduler state.
 
 use brisk_sys::process::schedstat::Schedstat;
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Thread;
 
-/// What a thread does, over and over.
+/// The repeated load of a thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Habit {
-    /// Work at full capacity, in milliseconds; zero never comes to an end.
+    /// Work at full capacity, in milliseconds; zero is endless.
     pub work_ms: u32,
-    /// Sleep after it.
+    /// Sleep after the work.
     pub sleep_ms: u32,
-    /// The next work begins so long after this one began, however long it took; zero is off.
+    /// The period between starts of work, independent of its length; zero is off.
     pub period_ms: u32,
 }
 
@@ -20,12 +20,12 @@ pub const HOG: Habit = Habit { work_ms: 0, sleep_ms: 0, period_ms: 0 };
 pub const FRAMES: Habit = Habit { work_ms: 7, sleep_ms: 0, period_ms: 17 };
 pub const MUSIC: Habit = Habit { work_ms: 1, sleep_ms: 0, period_ms: 20 };
 pub const DOWNLOAD: Habit = Habit { work_ms: 15, sleep_ms: 25, period_ms: 0 };
-/// One of many that pass messages around.
+/// One of many threads that exchange messages.
 pub const MESSAGE: Habit = Habit { work_ms: 1, sleep_ms: 1, period_ms: 0 };
 
-/// How far a thread may lag behind the others, whatever its mask has kept from it.
+/// The limit of a thread's lag in virtual time, even if its mask kept it from running.
 pub(super) const MOST_LAG_MS: f64 = 24.0;
-/// A thread keeps its CPU this long, whichever other one wakes.
+/// A thread keeps its CPU for this long, even if another one wakes.
 pub(super) const LEAST_SLICE_MS: u32 = 4;
 
 #[derive(Debug, Clone)]
@@ -38,27 +38,27 @@ pub struct SimulatedThread {
     /// Its upper clamp.
     pub clamp: u32,
     pub(super) counters: Schedstat,
-    /// A wait that is not over: the kernel does not tell of it before.
+    /// A wait that has not ended, and is not accounted yet.
     pub(super) wait_ns: u64,
     pub(super) reported: Schedstat,
     pub(super) sampled_at: u64,
     pub(super) virtual_time: f64,
     pub(super) work_left: f64,
     pub(super) began_at: u64,
-    /// Asleep until then.
+    /// It sleeps until this time.
     pub wakes_at: u64,
     pub(super) ran_last: bool,
     pub(super) ran_at: u64,
-    /// How long it has been on a CPU without a break.
+    /// How long it has run without a break.
     pub(super) slice_ms: u32,
     pub(super) is_new: bool,
     /// Its group's weight.
     pub group_weight: Option<f64>,
-    /// Milliseconds of full capacity that it got.
+    /// Its run time, scaled to full capacity, in milliseconds.
     pub progress: f64,
-    /// Works that were finished.
+    /// The number of finished work items.
     pub finished: u32,
-    /// The longest that a work took, in milliseconds.
+    /// The longest work item, in milliseconds.
     pub slowest_ms: u64,
 }
 
@@ -68,7 +68,7 @@ impl SimulatedThread {
         self.ran_last = false;
     }
 
-    /// Gets a millisecond of a CPU.
+    /// Runs for a millisecond.
     pub(super) fn get(&mut self, capacity: u32, now: u64) {
         let weight = match (self.group_weight, self.priority) {
             (Some(weight), _) => weight,

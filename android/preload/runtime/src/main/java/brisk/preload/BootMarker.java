@@ -10,9 +10,9 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 
 /**
- * A file that stands while several threads preload. Where it still stands at the next start, that preload never came to
- * its end, and this one is sequential. A power cut looks the same, so the one after it tries again; a second failure in
- * a row of the same configuration ends that until the configuration changes.
+ * A file that exists while several threads preload. If it still exists at the next start, that preload did not end, and this
+ * one is sequential. A power cut has the same effect, so the start after it tries again; after a second failure in a row, the
+ * configuration stays sequential until it changes.
  */
 final class BootMarker {
     private static final String RUNNING = "running";
@@ -23,13 +23,13 @@ final class BootMarker {
     private final String mConfiguration;
     private int mFailures;
 
-    /** {@code configuration} is one word that names what would run: another mode or plan is another chance. */
+    /** {@code configuration} is one word that identifies what would run: another mode or plan gets another try. */
     BootMarker(File file, String configuration) {
         mFile = file;
         mConfiguration = configuration;
     }
 
-    /** Reads the marker of the start before; says why this one must be sequential, or null when it need not. */
+    /** Reads the marker of the previous start; returns why this one must be sequential, or null. */
     String objection() throws IOException {
         if (!mFile.exists()) {
             return null;
@@ -48,15 +48,15 @@ final class BootMarker {
             return "preloading in parallel has failed " + mFailures + " times in a row; it stays off until the plan, the"
                     + " mode or the jars change, or " + mFile + " is removed";
         }
-        return died ? "the last preload in parallel did not come to its end (" + mFile + ")" : null;
+        return died ? "the last parallel preload did not end (" + mFile + ")" : null;
     }
 
-    /** To be called before the first worker starts. */
+    /** Must be called before the first worker starts. */
     void begin() throws IOException {
         write(RUNNING);
     }
 
-    /** To be called when every worker has ended. */
+    /** Must be called after every worker has ended. */
     void end() throws IOException {
         if (!mFile.delete() && mFile.exists()) {
             throw new IOException("cannot remove " + mFile);
@@ -67,7 +67,7 @@ final class BootMarker {
         FileOutputStream out = new FileOutputStream(mFile);
         try {
             out.write((mConfiguration + " " + state + " " + mFailures + "\n").getBytes(Text.ENCODING));
-            // What is not on the disk when the device hangs did not happen.
+            // A write that is not on the disk when the device hangs would be lost.
             out.getFD().sync();
         } finally {
             out.close();

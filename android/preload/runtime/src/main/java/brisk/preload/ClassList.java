@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.zip.CRC32;
 
-/** The names of the classes to preload, in order, as {@code preloaded-classes} of the platform lists them. */
+/** The names of the classes to preload, in order, as in the platform's {@code preloaded-classes}. */
 public final class ClassList {
     private final List<String> mNames;
     private final List<String> mDuplicates;
@@ -25,8 +25,8 @@ public final class ClassList {
     }
 
     /**
-     * Reads a list: a name a line; empty lines and those that begin with {@code #} say nothing; of a name that comes
-     * again the first counts.
+     * Reads a list with a name per line. Empty lines and lines that begin with {@code #} are ignored; of a duplicate name the
+     * first one is used.
      *
      * @throws IOException when the file cannot be read
      */
@@ -47,7 +47,7 @@ public final class ClassList {
         List<String> names = new ArrayList<String>();
         List<String> duplicates = new ArrayList<String>();
         Set<String> seen = new HashSet<String>();
-        // Byte by byte: this is not compiled yet, and a reader of lines takes half as long again.
+        // Byte by byte: this code is not compiled yet, and a line reader takes half as long again.
         for (int from = 0, end; from < bytes.length; from = end + 1) {
             end = from;
             while (end < bytes.length && bytes[end] != '\n') {
@@ -61,7 +61,7 @@ public final class ClassList {
         return new ClassList(names, duplicates, checksum.getValue());
     }
 
-    /** The name on the line from {@code from} to {@code end}, or null when it says nothing. */
+    /** The name on the line from {@code from} to {@code end}, or null if the line is ignored. */
     private static String name(byte[] bytes, int from, int end) throws IOException {
         int begin = from;
         while (begin < end && isSpace(bytes[begin])) {
@@ -81,17 +81,17 @@ public final class ClassList {
         return letter >= 0 && letter <= ' ';
     }
 
-    /** The names in order, each once. */
+    /** The names in order, without duplicates. */
     public List<String> names() {
         return mNames;
     }
 
-    /** The names that came again, as often as they did. */
+    /** The duplicate names, once for each repetition. */
     public List<String> duplicates() {
         return mDuplicates;
     }
 
-    /** The CRC-32 of the file's bytes, by which a plan knows its list. */
+    /** The CRC-32 of the file's bytes, which identifies the list in a plan. */
     public long checksum() {
         return mChecksum;
     }

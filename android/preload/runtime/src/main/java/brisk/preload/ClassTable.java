@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * The classes of one preload and what became of each. Each class is initialised by one thread; the others read the
- * figures after they have joined it.
+ * The classes of one preload and their outcomes. Each class is initialised by one thread; other threads read the figures after
+ * they have joined it.
  */
 final class ClassTable {
     private final String[] mNames;
@@ -39,7 +39,7 @@ final class ClassTable {
         return mNanos[index];
     }
 
-    /** How many classes are done; grows from any thread. */
+    /** The number of classes that are done; any thread may increase it. */
     int done() {
         return mDone.get();
     }
@@ -48,7 +48,7 @@ final class ClassTable {
         mOutcomes[index] = Outcome.LEFT;
     }
 
-    /** Initialises the class. Whatever its initialiser throws is an outcome; what is not about the class goes through. */
+    /** Initialises the class. An exception of its initialiser is an outcome; other errors are passed on. */
     void initialise(int index) {
         long startedNanos = System.nanoTime();
         Outcome outcome;
@@ -64,7 +64,7 @@ final class ClassTable {
         } catch (OutOfMemoryError e) {
             throw e;
         } catch (Throwable e) {
-            // An Error that an initialiser throws comes as it is; a loader may throw anything.
+            // An Error of an initialiser is thrown unchanged; a loader may throw anything.
             outcome = Outcome.THREW;
         }
         mNanos[index] = System.nanoTime() - startedNanos;
@@ -72,7 +72,7 @@ final class ClassTable {
         mDone.incrementAndGet();
     }
 
-    /** Loads the class and initialises nothing. What is wrong with it, the initialisation will tell. */
+    /** Loads the class without initialising it. Errors are reported by the later initialisation. */
     void load(int index) {
         try {
             Class.forName(mNames[index], false, mLoader);

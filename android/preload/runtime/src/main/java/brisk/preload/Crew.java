@@ -8,10 +8,10 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The threads of one preload. A zygote may only fork while it has a single thread, in the kernel's eyes too.
+ * The threads of one preload. A zygote may only fork while it has a single thread, also in the kernel.
  */
 final class Crew {
-    /** What every thread is called by; the kernel keeps the first fifteen bytes. */
+    /** The prefix of every thread's name; the kernel keeps the first fifteen bytes. */
     private static final String PREFIX = "preload-";
     private static final File TASKS = new File("/proc/self/task");
 
@@ -19,12 +19,12 @@ final class Crew {
     private final List<Thread> mThreads = new ArrayList<Thread>();
     private final List<String> mFaults = new ArrayList<String>();
 
-    /** {@code setup} runs first on each thread and gives its rights up; a thread where it fails does nothing. */
+    /** {@code setup} runs first on each thread and drops its rights; a thread where it fails does no work. */
     Crew(Runnable setup) {
         mSetup = setup;
     }
 
-    /** Starts a thread; false when there can be none. */
+    /** Starts a thread; false if that is not possible. */
     boolean start(String name, final Runnable work) {
         final Thread thread = new Thread(null, new Runnable() {
             @Override
@@ -36,7 +36,7 @@ final class Crew {
         try {
             thread.start();
         } catch (Throwable e) {
-            // Out of memory, or the runtime forbids threads here: the others do its work.
+            // Out of memory, or the runtime forbids threads now: the other threads do its work.
             fault("cannot start: " + e);
             return false;
         }
@@ -59,7 +59,7 @@ final class Crew {
         mFaults.add(Thread.currentThread().getName() + ": " + what);
     }
 
-    /** What has gone wrong with threads. */
+    /** The errors of threads. */
     synchronized List<String> faults() {
         return new ArrayList<String>(mFaults);
     }
@@ -81,7 +81,7 @@ final class Crew {
         }
     }
 
-    /** Waits until the kernel has forgotten every thread of any crew: it ends a moment after it can be joined. */
+    /** Waits until the kernel has removed every thread of any crew: that happens shortly after it can be joined. */
     static void awaitGone() {
         boolean interrupted = false;
         while (remains()) {
@@ -96,7 +96,7 @@ final class Crew {
         }
     }
 
-    /** True while a task of this process bears a name of ours. */
+    /** True while a thread of this process has a name of ours. */
     static boolean remains() {
         File[] tasks = TASKS.listFiles();
         if (tasks == null) {
@@ -110,7 +110,7 @@ final class Crew {
         return false;
     }
 
-    /** Reads bytes alone: what makes lines of them would be most of a short preload's end. */
+    /** Reads bytes only: a line reader would take most of the end of a short preload. */
     private static boolean isOurs(File task) {
         byte[] name = new byte[PREFIX.length()];
         try {
@@ -123,7 +123,7 @@ final class Crew {
                 in.close();
             }
         } catch (IOException e) {
-            return false; // it has gone
+            return false; // it has exited
         }
         for (int at = 0; at < name.length; at++) {
             if (name[at] != PREFIX.charAt(at)) {

@@ -3,22 +3,22 @@ package brisk.preload;
 
 import java.util.concurrent.CountDownLatch;
 
-/** What one thread makes and others wait for; may turn out to be nothing. */
+/** A value that one thread makes and others wait for; there may be none. */
 final class Handover<T> {
     private final CountDownLatch mGiven = new CountDownLatch(1);
     private T mThing;
 
-    /** To be called at most once, before the end. */
+    /** May be called once, before the end. */
     void give(T thing) {
         mThing = thing;
     }
 
-    /** Lets the others go on. */
+    /** Wakes the waiting threads. */
     void end() {
         mGiven.countDown();
     }
 
-    /** Waits; null when nothing came of it. */
+    /** Waits; null if there is no value. */
     T take() {
         try {
             mGiven.await();

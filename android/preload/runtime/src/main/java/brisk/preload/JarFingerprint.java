@@ -8,12 +8,12 @@ import java.io.RandomAccessFile;
 import java.util.zip.CRC32;
 
 /**
- * What a plan knows a jar by: its length and the CRC-32 of its directory, which itself holds the name, the sizes and the
- * CRC-32 of every entry.
+ * Identifies a jar in a plan: its length and the CRC-32 of its directory, which itself holds the name, the sizes and the CRC-32
+ * of every entry.
  *
- * <p>Not a digest of the whole file: that would take longer than the plan wins, and {@code MessageDigest} would initialise
- * the security providers before their turn. A plan lies on the same verified partition as its jars; what must be
- * noticed is an update that forgot the plan, not an attacker.
+ * <p>Not a digest of the whole file: that would take longer than the plan saves, and {@code MessageDigest} would initialise the
+ * security providers before their turn. A plan is on the same verified partition as its jars, so it only has to detect an
+ * update without a new plan, not an attacker.
  */
 public final class JarFingerprint {
     private static final int END_BYTES = 22;
@@ -29,16 +29,16 @@ public final class JarFingerprint {
     }
 
     /**
-     * Takes the fingerprint of {@code jar}.
+     * Computes the fingerprint of {@code jar}.
      *
-     * @throws IOException when it cannot be read or is no jar
+     * @throws IOException if it cannot be read or is no jar
      */
     public static JarFingerprint of(File jar) throws IOException {
         RandomAccessFile file = new RandomAccessFile(jar, "r");
         try {
             return of(file);
         } catch (EOFException e) {
-            throw new IOException(jar + " is no jar: it is cut short");
+            throw new IOException(jar + " is not a jar: it is truncated");
         } catch (IOException e) {
             throw new IOException(jar + ": " + e.getMessage());
         } finally {
@@ -56,13 +56,13 @@ public final class JarFingerprint {
             end--;
         }
         if (end < 0) {
-            throw new IOException("no jar: it has no directory");
+            throw new IOException("not a jar: it has no directory");
         }
         long offset = littleEndian(tail, end + 16) & 0xffffffffL;
         if (offset > lengthBytes) {
-            throw new IOException("its directory is said to lie behind its end");
+            throw new IOException("its directory would be after its end");
         }
-        // The directory and what follows it.
+        // The directory and the bytes after it.
         CRC32 crc = new CRC32();
         byte[] buffer = new byte[1 << 16];
         file.seek(offset);

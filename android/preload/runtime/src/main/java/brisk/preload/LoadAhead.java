@@ -3,7 +3,7 @@ package brisk.preload;
 
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Workers load classes before the main thread comes to them; the main thread initialises in order. */
+/** Workers load classes before the main thread reaches them; the main thread initialises in order. */
 final class LoadAhead implements Runnable {
     private final ClassTable mTable;
     private final AtomicInteger mNext = new AtomicInteger();
@@ -14,23 +14,23 @@ final class LoadAhead implements Runnable {
         mTable = table;
     }
 
-    /** To be called on each worker. */
+    /** Must be called on each worker. */
     @Override
     public void run() {
         for (int index = mNext.getAndIncrement(); index < mTable.size() && mAt < mTable.size(); index = mNext.getAndIncrement()) {
-            // What the main thread has reached, it loads itself.
+            // The main thread loads the class that it has reached itself.
             if (index > mAt) {
                 mTable.load(index);
             }
         }
     }
 
-    /** Workers come back after the class that they are at. */
+    /** Workers stop after their current class. */
     void stop() {
         mAt = mTable.size();
     }
 
-    /** To be called on the main thread; {@code gate}, unless it is null, is told of each class that is done. */
+    /** Must be called on the main thread; {@code gate}, if not null, is notified of each class that is done. */
     void initialiseInOrder(ResourceGate gate) {
         for (int index = 0; index < mTable.size(); index++) {
             mAt = index;

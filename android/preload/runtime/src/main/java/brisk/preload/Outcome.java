@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package brisk.preload;
 
-/** What became of one class of the list. */
+/** The outcome of one class of the list. */
 public enum Outcome {
     /** No thread tried: the classes were left to a child process. */
     LEFT("left to the child"),

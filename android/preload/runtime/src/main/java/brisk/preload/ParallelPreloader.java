@@ -10,13 +10,13 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * Preloads the zygote's classes, and its resources beside them, on several threads. When {@link #preload} returns, the
- * threads that it has started are gone.
+ * Preloads the zygote's classes and resources on several threads. When {@link #preload} returns, the threads that it has
+ * started have exited.
  *
- * <p>It never refuses: where a mode cannot be had it does what the platform would have done, and the report says why.
+ * <p>It never refuses: if a mode is not possible, it preloads like the platform, and the report has the reason.
  */
 public final class ParallelPreloader {
-    /** Hears that nothing moves any more, on a thread that still does. */
+    /** Receives a stall, on a thread that still runs. */
     public interface StallListener {
         void stalled(String description);
     }
@@ -42,7 +42,7 @@ public final class ParallelPreloader {
     private long mStallLimitMs = STALL_LIMIT_MS;
     private StallListener mStallListener;
 
-    // Of the preload that runs.
+    // State of the current preload.
     private final List<String> mFaults = new ArrayList<String>();
     private String mReason;
     private BootMarker mMarker;
@@ -59,25 +59,25 @@ public final class ParallelPreloader {
         mAsked = mode;
     }
 
-    /** How many threads work, the calling one among them; as many as there are processors unless set. */
+    /** The number of threads, including the calling one; the number of processors by default. */
     public ParallelPreloader setThreads(int threads) {
         mThreads = threads;
         return this;
     }
 
-    /** The loader of the classes; the boot class path's unless set. A loader in Java must be parallel capable. */
+    /** The loader of the classes; by default the boot class path's. A loader in Java must be parallel capable. */
     public ParallelPreloader setLoader(ClassLoader loader) {
         mLoader = loader;
         return this;
     }
 
-    /** Runs first on each worker: in a zygote it drops root, for that thread. */
+    /** Runs first on each worker: in a zygote it drops root for that thread. */
     public ParallelPreloader setWorkerSetup(Runnable setup) {
         mWorkerSetup = setup;
         return this;
     }
 
-    /** What preloads resources; runs beside the classes where a plan says from when, and after them where none does. */
+    /** Preloads resources; runs in parallel with the classes where a plan has a task for it, and after them otherwise. */
     public ParallelPreloader setResources(Runnable resources) {
         mResources = resources;
         return this;
@@ -89,13 +89,13 @@ public final class ParallelPreloader {
         return this;
     }
 
-    /** A file that tells the next start when this one hangs, on storage that outlives it. */
+    /** A file that tells the next start that this one hung, on storage that persists. */
     public ParallelPreloader setMarker(File marker) {
         mMarkerFile = marker;
         return this;
     }
 
-    /** Who hears that no class was finished for {@code limitMs}; the listener may end the process, and should. */
+    /** The listener for a stall, when no class was finished for {@code limitMs}; it should end the process. */
     public ParallelPreloader setStallListener(long limitMs, StallListener listener) {
         mStallLimitMs = limitMs;
         mStallListener = listener;
@@ -103,7 +103,7 @@ public final class ParallelPreloader {
     }
 
     /**
-     * Preloads. {@code plan} may be null; {@code jars} are those that it must have been made for.
+     * Preloads. {@code plan} may be null; {@code jars} are those that the plan must match.
      */
     public PreloadReport preload(ClassList list, File plan, List<File> jars) {
         long startedNanos = System.nanoTime();
@@ -151,7 +151,7 @@ public final class ParallelPreloader {
         }
     }
 
-    /** In order, on this thread: everything when nothing runs in parallel, and whatever others could not do. */
+    /** Completes the preload in order, on this thread: everything in sequential mode, otherwise what is left. */
     private void finish() {
         for (int index = 0; index < mTable.size(); index++) {
             if (mTable.outcome(index) == null) {
@@ -190,9 +190,9 @@ public final class ParallelPreloader {
                 mMarker.begin();
                 mMarked = true;
             } catch (IOException e) {
-                // Loading ahead cannot hang; a plan may, where it missed an edge, and the next start would not know.
+                // Loading ahead cannot hang; a plan with a missing edge may, and the next start would not know.
                 if (mAsked == PreloadMode.PLAN) {
-                    return off("the next start could not be told if this one hung: " + e.getMessage());
+                    return off("cannot write the marker of a hang: " + e.getMessage());
                 }
                 mFaults.add(e.getMessage());
             }
@@ -205,13 +205,13 @@ public final class ParallelPreloader {
         return PreloadMode.OFF;
     }
 
-    /** One word that changes with whatever could make another try worth while. */
+    /** One word that changes whenever another try may succeed. */
     private String configuration(ClassList list, PlanReader plan, long planBytes) {
         String of = plan == null ? "none" : Integer.toHexString(plan.origin().hashCode()) + "." + planBytes;
         return mAsked + "-" + mThreads + "-" + Long.toHexString(list.checksum()) + "-" + of;
     }
 
-    /** Starts the watchdog: before the workers, which would keep it from a processor. */
+    /** Starts the watchdog before the workers, which could keep it from running. */
     private void watch() {
         mWatch = new Crew(mWorkerSetup);
         mWatchdog = new Watchdog(this, mStallLimitMs, mStallListener);
@@ -220,7 +220,7 @@ public final class ParallelPreloader {
         }
     }
 
-    /** Runs {@code work} on this thread and waits until no thread but this one is left. */
+    /** Runs {@code work} on this thread and waits until no other thread is left. */
     private void work(Runnable work) {
         try {
             work.run();
@@ -272,7 +272,7 @@ public final class ParallelPreloader {
         });
     }
 
-    /** The classes that must be initialised before resources may run beside the others; null when that is not known. */
+    /** The classes that must be initialised before resources may run in parallel; null if unknown. */
     private Set<String> neededByResources(ClassList list, PlanReader reader) {
         PreloadPlan plan;
         try {
@@ -293,7 +293,7 @@ public final class ParallelPreloader {
         return null;
     }
 
-    /** Workers load classes of the list while this thread reads the plan; then all of them follow it. */
+    /** Workers load classes of the list while this thread reads the plan; then all threads follow it. */
     private void planned(ClassList list, PlanReader reader) {
         watch();
         final LoadAhead loading = new LoadAhead(mTable);
@@ -313,7 +313,7 @@ public final class ParallelPreloader {
         try {
             handover.give(runner(list, reader));
         } finally {
-            // Whatever came of it, no thread must wait for it.
+            // In any case no thread must keep waiting for it.
             loading.stop();
             handover.end();
         }
@@ -328,7 +328,7 @@ public final class ParallelPreloader {
         });
     }
 
-    /** Reads the rest of the plan and makes ready to follow it; null when it is damaged. */
+    /** Reads the rest of the plan and prepares its execution; null if it is damaged. */
     private PlanRunner runner(ClassList list, PlanReader reader) {
         try {
             PreloadPlan plan = reader.tasks(list.names());
@@ -371,7 +371,7 @@ public final class ParallelPreloader {
         }
     }
 
-    /** How many classes are done, and of how many. */
+    /** The number of classes that are done, and their total. */
     int done() {
         return mTable.done();
     }
@@ -380,7 +380,7 @@ public final class ParallelPreloader {
         return mTable.size();
     }
 
-    /** Once, on whatever thread comes first. */
+    /** Runs once, on the first thread that calls it. */
     private void runResources() {
         synchronized (mFaults) {
             if (mResourcesDone) {

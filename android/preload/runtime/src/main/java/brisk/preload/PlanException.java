@@ -3,7 +3,7 @@ package brisk.preload;
 
 import java.io.IOException;
 
-/** A plan that cannot be used, and where it is wrong. */
+/** A plan that cannot be used, with the line of the error. */
 public final class PlanException extends IOException {
     private static final long serialVersionUID = 1L;
 

@@ -10,8 +10,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Reads a plan line by line and refuses what is not in its place: first what it was made from, then its tasks. A zygote reads
- * it once, in code that is not compiled yet, so tasks are read byte by byte and nothing is made of them but what stays.
+ * Reads a plan line by line and refuses misplaced lines: first its origin, then its tasks. A zygote reads it once, in code that
+ * is not compiled yet, so tasks are parsed byte by byte without temporary objects.
  */
 final class PlanReader {
     private static final int[] NONE = {};
@@ -20,31 +20,31 @@ final class PlanReader {
     private final PreloadPlan.Origin mOrigin;
     private final List<String> mNames = new ArrayList<String>();
     private int mLine;
-    /** Where the next byte is. */
+    /** Position of the next byte. */
     private int mAt;
-    /** Where the present word begins; it ends before {@link #mAt}. */
+    /** Start of the current word; it ends before {@link #mAt}. */
     private int mFrom;
     private boolean mLineBegins;
 
     /**
-     * Reads a plan, and what it was made from.
+     * Reads the origin of a plan.
      *
-     * @throws PlanException when it is damaged, with the line
-     * @throws IOException when it cannot be read
+     * @throws PlanException if it is damaged, with the line
+     * @throws IOException if it cannot be read
      */
     PlanReader(File file) throws IOException {
         mBytes = Text.bytes(file);
         mOrigin = readOrigin();
     }
 
-    /** What the plan was made from. */
+    /** The jars and the list that the plan was made from. */
     PreloadPlan.Origin origin() {
         return mOrigin;
     }
 
     private PreloadPlan.Origin readOrigin() throws IOException {
         if (!PreloadPlan.HEADER.equals(line())) {
-            throw wrong("this is no plan: it does not begin with \"" + PreloadPlan.HEADER + "\"");
+            throw wrong("not a plan: it does not begin with \"" + PreloadPlan.HEADER + "\"");
         }
         Map<String, JarFingerprint> jars = new HashMap<String, JarFingerprint>();
         for (String line = line(); line != null; line = line()) {
@@ -68,12 +68,12 @@ final class PlanReader {
                 return number;
             }
         } catch (NumberFormatException e) {
-            // told below
+            // reported below
         }
         throw wrong("not a number: " + word);
     }
 
-    /** Reads the tasks, whose classes are in {@code listed} where they are numbers; to be called once. */
+    /** Reads the tasks; a number refers to a class in {@code listed}. May be called once. */
     PreloadPlan tasks(List<String> listed) throws IOException {
         List<PreloadPlan.Task> tasks = new ArrayList<PreloadPlan.Task>();
         boolean resources = false;
@@ -105,7 +105,7 @@ final class PlanReader {
             throw notUnderstood(begin);
         }
         if (number(mFrom, mAt) != tasks) {
-            throw wrong(text(mFrom, mAt) + " tasks are announced, " + tasks + " are here");
+            throw wrong(text(mFrom, mAt) + " tasks are announced, " + tasks + " were read");
         }
         if (word()) {
             throw notUnderstood(begin);
@@ -134,7 +134,7 @@ final class PlanReader {
         return new PreloadPlan.Task(mNames.toArray(new String[mNames.size()]), dependencies, exclusive);
     }
 
-    /** The present word as a class: its number in the list, or the name of one that is not listed. */
+    /** The current word as a class: its number in the list, or the name of one that is not listed. */
     private String name(List<String> listed) throws IOException {
         if (mFrom == mAt) {
             throw wrong("a class without a name");
@@ -149,7 +149,7 @@ final class PlanReader {
         return listed.get(number);
     }
 
-    /** The present word as numbers with commas between them. */
+    /** The current word as comma-separated numbers. */
     private int[] dependencies(int tasks) throws IOException {
         int count = 1;
         for (int at = mFrom; at < mAt; at++) {
@@ -188,7 +188,7 @@ final class PlanReader {
         return number;
     }
 
-    /** Goes to the next line; false when there is none. The line before has been read to its end. */
+    /** Moves to the next line; false at the end. The previous line must be read to its end. */
     private boolean beginLine() {
         mLine++;
         mLineBegins = true;
@@ -199,7 +199,7 @@ final class PlanReader {
         return mAt < mBytes.length;
     }
 
-    /** Goes to the line's next word; false when there is none. */
+    /** Moves to the line's next word; false at its end. */
     private boolean word() {
         if (mAt == mBytes.length || mBytes[mAt] == '\n') {
             return false;
@@ -230,7 +230,7 @@ final class PlanReader {
         return true;
     }
 
-    /** The next line without its end; null when there is none. */
+    /** The next line without its end; null at the end. */
     private String line() throws UnsupportedEncodingException {
         mLine++;
         if (mAt == mBytes.length) {

@@ -5,8 +5,8 @@ import java.util.BitSet;
 import java.util.List;
 
 /**
- * Runs a plan: a free thread takes the most urgent task whose dependencies are done. Who finds none loads classes of
- * later tasks meanwhile, which initialises nothing.
+ * Runs a plan: a free thread takes the most urgent task whose dependencies are done. A thread without such a task loads classes
+ * of later tasks meanwhile, which initialises nothing.
  */
 final class PlanRunner implements Runnable {
     private static final int NOTHING = -1;
@@ -15,7 +15,7 @@ final class PlanRunner implements Runnable {
     private final ClassTable mTable;
     private final List<PreloadPlan.Task> mTasks;
     private final Runnable mResources;
-    /** The number of each task's first class in the table; one more than there are tasks. */
+    /** The index of each task's first class in the table, and the number of classes. */
     private final int[] mFirstClass;
     private final int[][] mDependants;
 
@@ -46,7 +46,7 @@ final class PlanRunner implements Runnable {
         }
     }
 
-    /** Takes part until nothing is left to begin; to be called on each thread. */
+    /** Runs tasks until none is left to start; must be called on each thread. */
     @Override
     public void run() {
         int done = NOTHING;
@@ -66,7 +66,7 @@ final class PlanRunner implements Runnable {
         }
     }
 
-    /** A thread must not wait for a task that will never be done; what is left, the main thread does in order. */
+    /** Stops the plan, so that no thread waits for a task that fails; the main thread completes the rest in order. */
     private synchronized void abandon() {
         mLeft = 0;
         notifyAll();
@@ -102,7 +102,7 @@ final class PlanRunner implements Runnable {
         try {
             wait();
         } catch (InterruptedException e) {
-            // A preload is not cancelled: half of it would be worth less than none.
+            // A preload is not cancelled: half of it would be worse than none.
             return;
         }
     }
@@ -161,7 +161,7 @@ final class PlanRunner implements Runnable {
             dependants[number] = counts[number] == 0 ? NONE : new int[counts[number]];
             PreloadPlan.Task task = tasks.get(number);
             for (int index = 0; index < task.dependencyCount(); index++) {
-                // A dependency comes before, so that its array is there.
+                // A dependency has a smaller number, so its array exists.
                 int dependency = task.dependency(index);
                 dependants[dependency][--counts[dependency]] = number;
             }

@@ -7,9 +7,9 @@ public enum PreloadMode {
     OFF("off"),
     /** Loaded ahead on worker threads, initialised in order on the main thread: no initialiser runs on a worker. */
     AHEAD("ahead"),
-    /** Initialised on several threads, in the order of a plan that was made for these very jars. */
+    /** Initialised on several threads, in the order of a plan that was made for exactly these jars. */
     PLAN("plan"),
-    /** In a child process, as a paper of 2013 did: what the child has initialised, the parent lacks. */
+    /** In a child process, as in a paper of 2013: the parent lacks the classes that the child has initialised. */
     FORK("fork");
 
     private final String mWord;
@@ -18,7 +18,7 @@ public enum PreloadMode {
         mWord = word;
     }
 
-    /** The mode called {@code word} in a system property or on a command line, or null. */
+    /** The mode named {@code word} in a system property or on a command line, or null. */
     public static PreloadMode called(String word) {
         for (PreloadMode mode : values()) {
             if (mode.mWord.equals(word)) {
@@ -29,8 +29,8 @@ public enum PreloadMode {
     }
 
     /**
-     * The mode that a device asks for: by the property that a person sets or, where that is empty, by the one that the system was
-     * built with. What is no mode is {@link #OFF}.
+     * The mode that a device requests: by the property that the user sets or, if that is empty, by the one of the build. An
+     * unknown mode is {@link #OFF}.
      */
     public static PreloadMode asked(String set, String built) {
         PreloadMode mode = called(set.isEmpty() ? built : set);

@@ -11,14 +11,14 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Which classes are initialised together, and after which others. {@code README.md} has the format. A plan holds for the
- * jars and the list that it was made from, and for no others.
+ * Classes that are initialised together, and their order. {@code README.md} has the format. A plan is only valid for the jars
+ * and the list that it was made from.
  */
 public final class PreloadPlan {
     /** The first line of every plan. */
     public static final String HEADER = "brisk-preload-plan 2";
 
-    /** Classes that one thread initialises in order: one, or those of a cycle; none where resources are preloaded. */
+    /** Classes that one thread initialises in order: one, or those of a cycle; none for the task that preloads resources. */
     public static final class Task {
         private final String[] mClasses;
         private final int[] mDependencies;
@@ -51,12 +51,12 @@ public final class PreloadPlan {
             return mDependencies[index];
         }
 
-        /** The tasks that must be done before, by their number in the plan; each smaller than this one's own. */
+        /** The tasks that must be done before, by their number in the plan; each is smaller than this task's own. */
         public int[] dependencies() {
             return mDependencies.clone();
         }
 
-        /** True when no other exclusive task may run beside this one. */
+        /** True if no other exclusive task may run at the same time. */
         public boolean exclusive() {
             return mExclusive;
         }
@@ -67,7 +67,7 @@ public final class PreloadPlan {
         }
     }
 
-    /** What a plan was made from; stands at its beginning, so that it can be checked before the rest is read. */
+    /** What a plan was made from; it is at the beginning, so that it can be checked before the rest is read. */
     static final class Origin {
         private final Map<String, JarFingerprint> mJars;
         private final long mListChecksum;
@@ -77,13 +77,13 @@ public final class PreloadPlan {
             mListChecksum = listChecksum;
         }
 
-        /** Why the plan does not hold for these jars and this list, or null when it does. */
+        /** Why the plan is not valid for these jars and this list, or null if it is. */
         String mismatch(List<File> jars, ClassList list) {
             if (list.checksum() != mListChecksum) {
                 return "the plan was made from another class list";
             }
             if (jars.size() != mJars.size()) {
-                return "the plan was made from " + mJars.size() + " jars, here are " + jars.size();
+                return "the plan was made from " + mJars.size() + " jars, but there are " + jars.size();
             }
             for (File jar : jars) {
                 JarFingerprint planned = mJars.get(jar.getName());
@@ -122,8 +122,8 @@ public final class PreloadPlan {
     /**
      * Reads and checks a plan that was made from {@code list}.
      *
-     * @throws PlanException when it is damaged, with the line
-     * @throws IOException when it cannot be read
+     * @throws PlanException if it is damaged, with the line
+     * @throws IOException if it cannot be read
      */
     public static PreloadPlan read(File file, ClassList list) throws IOException {
         return new PlanReader(file).tasks(list.names());

@@ -6,9 +6,9 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 
-/** What a preload did, class by class. */
+/** The result of a preload, class by class. */
 public final class PreloadReport {
-    /** What resources are called among costs, where every other name is a class's. */
+    /** The name of resources among the costs, where every other name is a class's. */
     public static final String RESOURCES = "resources";
 
     private final PreloadMode mMode;
@@ -27,22 +27,22 @@ public final class PreloadReport {
         mNanos = nanos;
     }
 
-    /** The mode that ran, which may be another than was asked for. */
+    /** The mode that ran, which may differ from the requested one. */
     public PreloadMode mode() {
         return mMode;
     }
 
-    /** Why another mode ran than was asked for, or null. */
+    /** Why another mode than the requested one ran, or null. */
     public String reason() {
         return mReason;
     }
 
-    /** How long it took, from the start of the first worker to the end of the last. */
+    /** The duration, from the start of the first worker to the end of the last. */
     public long nanos() {
         return mNanos;
     }
 
-    /** How many classes it was about: those of the list, and those that a plan adds. */
+    /** The number of classes: those of the list, and those that a plan adds. */
     public int size() {
         return mTable.size();
     }
@@ -55,12 +55,12 @@ public final class PreloadReport {
         return mTable.outcome(index);
     }
 
-    /** How long the class took, with what it initialised on the way. */
+    /** The class's duration, including the classes that it initialised. */
     public long nanos(int index) {
         return mTable.nanos(index);
     }
 
-    /** How long resources took; 0 where there were none. */
+    /** The resources' duration; 0 without resources. */
     public long resourcesNanos() {
         return mResourcesNanos;
     }
@@ -75,12 +75,12 @@ public final class PreloadReport {
         return count;
     }
 
-    /** What has gone wrong beside the classes: workers that could not start, resources that threw. */
+    /** Errors other than classes: workers that could not start, resources that threw. */
     public List<String> faults() {
         return mFaults;
     }
 
-    /** Writes what each class and {@value #RESOURCES} took, as the planner reads it: a name, a space, microseconds. */
+    /** Writes the duration of each class and {@value #RESOURCES} for the planner: a name, a space, microseconds. */
     public void writeCosts(Appendable out) throws IOException {
         for (int index = 0; index < size(); index++) {
             out.append(name(index)).append(' ').append(Long.toString(nanos(index) / 1000)).append('\n');
@@ -90,7 +90,7 @@ public final class PreloadReport {
         }
     }
 
-    /** A line for the log: mode, time, outcomes; below it what went wrong. */
+    /** A line for the log: mode, time, outcomes; below it the errors. */
     @Override
     public String toString() {
         StringBuilder text = new StringBuilder("preloaded ").append(size()).append(" classes in ");

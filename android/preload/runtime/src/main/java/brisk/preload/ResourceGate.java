@@ -6,8 +6,8 @@ import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 
 /**
- * Holds resources back until the classes that they need are initialised: a worker that had to initialise one could meet
- * the main thread in a cycle of initialisers, and neither would come out. The main thread initialises those that the list
+ * Delays resources until the classes that they need are initialised: a worker that had to initialise one could enter a cycle of
+ * initialisers together with the main thread, and both would deadlock. The main thread initialises the classes that the list
  * lacks as soon as the list's own are done.
  */
 final class ResourceGate {

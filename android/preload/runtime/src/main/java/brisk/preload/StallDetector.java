@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package brisk.preload;
 
-/** Decides when nothing has moved for too long; the time is passed in. */
+/** Detects that no class has been finished for too long; the time is passed in. */
 final class StallDetector {
     private final long mLimitMs;
     private long mMovedAtMs;
@@ -12,7 +12,7 @@ final class StallDetector {
         mMovedAtMs = nowMs;
     }
 
-    /** True when {@code done} has not changed for the limit, and each time when it has not for as long again. */
+    /** True if {@code done} has not changed for the limit, and again after each further limit. */
     boolean stalled(int done, long nowMs) {
         if (done != mDone) {
             mDone = done;
@@ -21,7 +21,7 @@ final class StallDetector {
         if (nowMs - mMovedAtMs < mLimitMs) {
             return false;
         }
-        // To be told again when nothing has moved for as long again.
+        // Report again after another limit.
         mMovedAtMs = nowMs;
         return true;
     }

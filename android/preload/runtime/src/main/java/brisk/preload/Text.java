@@ -7,7 +7,7 @@ import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 
-/** Files of UTF-8, by what Android 4 has. */
+/** Reads files of UTF-8 with the API of Android 4. */
 final class Text {
     static final String ENCODING = "UTF-8";
 

@@ -4,8 +4,8 @@ package brisk.preload;
 import java.util.Map;
 
 /**
- * Tells when no class has been finished for too long. Two threads that wait for each other's initialisers cannot be
- * parted, and no detector of the virtual machine sees them; so it tells, and the marker makes the next start sequential.
+ * Reports when no class has been finished for too long. Two threads that wait for each other's initialisers cannot be
+ * separated, and no detector of the virtual machine sees them; so it reports, and the marker makes the next start sequential.
  */
 final class Watchdog implements Runnable {
     private static final long POLL_PERIOD_MS = 100;

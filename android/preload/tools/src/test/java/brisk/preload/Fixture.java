@@ -18,12 +18,12 @@ import org.objectweb.asm.Label;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 
-/** Classes made for a test: who initialises whom and how, who throws, who never ends. Every initialiser calls the hook. */
+/** Generated classes for a test: initialisers that initialise other classes, throw, or never end. All of them call the hook. */
 public final class Fixture {
-    /** What carries a virtual touch. */
+    /** The class of a virtual use. */
     private static final String CARRIER = "made/Carrier";
 
-    /** One class in the making. */
+    /** One class under construction. */
     public final class Made {
         private final String mName;
         private String mSuper = "java/lang/Object";
@@ -68,7 +68,7 @@ public final class Fixture {
             return touch("virtual", name);
         }
 
-        /** The initialiser gives {@code AccessController} an action that reads a static field of {@code name}. */
+        /** The initialiser passes {@code AccessController} an action that reads a static field of {@code name}. */
         public Made throughPrivileged(String name) {
             return touch("privileged", name);
         }
@@ -122,7 +122,7 @@ public final class Fixture {
         return path;
     }
 
-    /** A fresh loader of {@code jar}: no class of it is initialised. */
+    /** A new loader of {@code jar}: no class of it is initialised. */
     public static URLClassLoader loader(Path jar) throws IOException {
         return new URLClassLoader(new URL[] {jar.toUri().toURL()}, Fixture.class.getClassLoader());
     }

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Every mode, on classes made for it. */
+/** Every mode, on classes generated for it. */
 class ParallelPreloaderTest {
     @TempDir
     Path mFolder;
@@ -128,7 +128,7 @@ class ParallelPreloaderTest {
     }
 
     @Test
-    void a_cycle_is_one_threads_and_comes_before_what_needs_it() throws IOException {
+    void a_cycle_is_one_task_before_its_dependants() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("User").readsField("B");
         fixture.add("A").readsField("B");
@@ -166,7 +166,7 @@ class ParallelPreloaderTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void whatever_does_not_fit_the_plan_is_sequential_and_said() throws IOException {
+    void a_plan_that_does_not_match_makes_the_preload_sequential() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("A");
         Case made = new Case(fixture);
@@ -174,7 +174,7 @@ class ParallelPreloaderTest {
         noteThreads();
         ParallelPreloader preloader = new ParallelPreloader(PreloadMode.PLAN).setThreads(2).setLoader(Fixture.loader(made.jar));
         expectOff("there is no plan", preloader.preload(made.list, null, List.of(jar)));
-        expectOff("1 jars, here are 2", preloader.preload(made.list, made.plan, List.of(jar, jar)));
+        expectOff("1 jars, but there are 2", preloader.preload(made.list, made.plan, List.of(jar, jar)));
         ClassList other = ClassList.read(Fixture.list(mFolder.resolve("other"), List.of("made.A", "made.B")).toFile());
         expectOff("another class list", preloader.preload(other, made.plan, List.of(jar)));
         Path renamed = Files.copy(made.jar, mFolder.resolve("renamed.jar"));
@@ -190,7 +190,7 @@ class ParallelPreloaderTest {
         expectOff("nothing to fork", made.run(PreloadMode.FORK, 2));
         File nowhere = mFolder.resolve("none/marker").toFile();
         Case again = new Case(fixture);
-        expectOff("could not be told", again.run(new ParallelPreloader(PreloadMode.PLAN).setThreads(2).setMarker(nowhere)));
+        expectOff("cannot write the marker", again.run(new ParallelPreloader(PreloadMode.PLAN).setThreads(2).setMarker(nowhere)));
         PreloadReport ahead = again.run(new ParallelPreloader(PreloadMode.AHEAD).setThreads(2).setMarker(nowhere));
         assertEquals(PreloadMode.AHEAD, ahead.mode());
         assertEquals(1, ahead.faults().size());
@@ -203,7 +203,7 @@ class ParallelPreloaderTest {
     }
 
     @Test
-    void a_marker_stands_while_threads_work_and_is_gone_afterwards() throws IOException {
+    void a_marker_exists_only_while_threads_work() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("A");
         Case made = new Case(fixture);
@@ -234,7 +234,7 @@ class ParallelPreloaderTest {
 
     // Verifies PRELOAD-1.
     @Test
-    void a_worker_that_cannot_give_up_its_rights_does_nothing() throws IOException {
+    void a_worker_that_cannot_drop_its_rights_does_no_work() throws IOException {
         Fixture fixture = new Fixture();
         for (int i = 0; i < 20; i++) {
             fixture.add("C" + i);
@@ -294,7 +294,7 @@ class ParallelPreloaderTest {
     }
 
     @Test
-    void resources_that_throw_are_a_fault_and_no_end() throws IOException {
+    void resources_that_throw_are_a_fault_and_do_not_end_the_preload() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("A");
         PreloadReport report = new Case(fixture).run(new ParallelPreloader(PreloadMode.AHEAD).setThreads(2).setResources(() -> {
@@ -304,7 +304,7 @@ class ParallelPreloaderTest {
         assertTrue(report.faults().get(0).contains("no table"));
     }
 
-    /** Random programs with cycles, virtual calls and throwers: any number of threads does what one does. */
+    /** Random programs with cycles, virtual calls and throwers: any number of threads has the outcomes of one thread. */
     // Verifies PRELOAD-1.
     @Test
     void any_plan_initialises_the_classes_of_its_list_and_ends() throws Exception {

@@ -22,7 +22,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The preloader's parts that start no thread. */
+/** The parts of the preloader that start no thread. */
 class PartsTest {
     @TempDir
     Path mFolder;
@@ -54,7 +54,7 @@ class PartsTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void what_is_said_of_a_boot_fits_into_a_property() {
+    void a_boot_report_fits_into_a_property() {
         assertEquals("plan 812", BootReport.value(PreloadMode.PLAN, 812_999_999, null));
         assertEquals("off 0 there is one processor", BootReport.value(PreloadMode.OFF, 5, "there is one processor"));
         String said = BootReport.value(PreloadMode.OFF, 1_650_000_000L, "caf\u00e9\n" + "x".repeat(200));
@@ -63,7 +63,7 @@ class PartsTest {
     }
 
     @Test
-    void a_stall_is_told_each_time_the_limit_has_passed() {
+    void a_stall_is_reported_after_each_limit() {
         StallDetector detector = new StallDetector(100, 0);
         long[][] steps = {{0, 99, 0}, {0, 100, 1}, {0, 199, 0}, {0, 200, 1}, {1, 510, 0}, {1, 609, 0}, {1, 610, 1}, {2, 611, 0}};
         for (long[] step : steps) {
@@ -80,15 +80,15 @@ class PartsTest {
         first.begin();
         // It hangs; the device starts again.
         BootMarker second = new BootMarker(file, "plan-2");
-        assertTrue(second.objection().contains("did not come to its end"));
-        // One more chance, since a power cut looks the same.
+        assertTrue(second.objection().contains("did not end"));
+        // One more try, since a power cut has the same effect.
         BootMarker third = new BootMarker(file, "plan-2");
         assertNull(third.objection());
         third.begin();
         BootMarker fourth = new BootMarker(file, "plan-2");
         assertTrue(fourth.objection().contains("failed 2 times"));
         assertTrue(new BootMarker(file, "plan-2").objection().contains("stays off"));
-        // Another configuration is another chance, and an end wipes the slate.
+        // Another configuration gets another try, and a complete preload resets the count.
         BootMarker other = new BootMarker(file, "ahead-2");
         assertNull(other.objection());
         other.begin();
@@ -97,7 +97,7 @@ class PartsTest {
     }
 
     @Test
-    void a_preload_that_ends_forgives_the_one_before() throws IOException {
+    void a_preload_that_ends_resets_the_failure_count() throws IOException {
         File file = mFolder.resolve("marker").toFile();
         new BootMarker(file, "plan-2").begin();
         assertNotNull(new BootMarker(file, "plan-2").objection());
@@ -106,7 +106,7 @@ class PartsTest {
         again.begin();
         again.end();
         new BootMarker(file, "plan-2").begin();
-        assertTrue(new BootMarker(file, "plan-2").objection().contains("did not come to its end"));
+        assertTrue(new BootMarker(file, "plan-2").objection().contains("did not end"));
     }
 
     @Test
@@ -119,7 +119,7 @@ class PartsTest {
     }
 
     @Test
-    void a_jar_is_known_by_its_directory() throws IOException {
+    void a_jar_is_identified_by_its_directory() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("A");
         Path jar = fixture.jar(mFolder.resolve("a.jar"));
@@ -128,9 +128,9 @@ class PartsTest {
         fixture.add("B");
         assertNotEquals(before, JarFingerprint.of(fixture.jar(jar).toFile()));
         Files.write(jar, new byte[10]);
-        assertTrue(assertThrows(IOException.class, () -> JarFingerprint.of(jar.toFile())).getMessage().contains("no jar"));
+        assertTrue(assertThrows(IOException.class, () -> JarFingerprint.of(jar.toFile())).getMessage().contains("not a jar"));
         Files.write(jar, new byte[100_000]);
-        assertTrue(assertThrows(IOException.class, () -> JarFingerprint.of(jar.toFile())).getMessage().contains("no jar"));
+        assertTrue(assertThrows(IOException.class, () -> JarFingerprint.of(jar.toFile())).getMessage().contains("not a jar"));
     }
 
     // Verifies PRELOAD-2.
@@ -142,10 +142,10 @@ class PartsTest {
         assertEquals(List.of("l.One", "a.C", "l.Zero"), List.of(read(good.replace("a.B a.C", "1 a.C 0")).tasks().get(1).classes()));
         assertEquals(2, read(good.substring(0, good.length() - 1)).tasks().size(), "the last line needs no end");
         Map<String, String> wrong = new LinkedHashMap<>(Map.of(
-                "", "line 1: this is no plan",
-                good.replace("plan 2", "plan 1"), "line 1: this is no plan",
+                "", "line 1: not a plan",
+                good.replace("plan 2", "plan 1"), "line 1: not a plan",
                 good.replace("end 2\n", ""), "line 6: the plan is cut short",
-                good.replace("end 2", "end 3"), "line 6: 3 tasks are announced, 2 are here",
+                good.replace("end 2", "end 3"), "line 6: 3 tasks are announced, 2 were read",
                 good.replace("exclusive 0", "exclusive 1"), "line 5: task 1 does not come before this line",
                 good.replace("exclusive 0", "exclusive x"), "line 5: not a number: x",
                 good.replace("exclusive", "alone"), "line 5: a task is exclusive or free",

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The zygote's side, compiled against what it takes of Android; no class list is where it looks for one. */
+/** The zygote's side, compiled against stubs of Android; its class list does not exist here. */
 class ZygoteSideTest {
     private static final Map<String, String> ANDROID = Map.of(
             "android/os/SystemProperties", "public class SystemProperties {"
@@ -65,7 +65,7 @@ class ZygoteSideTest {
         assertEquals(0, code, said.toString(StandardCharsets.UTF_8));
     }
 
-    /** Boots a zygote with {@code properties}, which are those that are there afterwards; whether classes were preloaded. */
+    /** Boots a zygote with {@code properties}, which it may change; returns whether classes were preloaded. */
     private boolean boot(Map<String, String> properties) throws Exception {
         System.getProperties().put("brisk.test", properties);
         try (URLClassLoader loader = new URLClassLoader(new URL[] {mFolder.toUri().toURL()}, getClass().getClassLoader())) {
@@ -90,7 +90,7 @@ class ZygoteSideTest {
                 {"", "plan", "off 0 cannot read /system/etc/preloaded-classes"}};
         for (String[] one : cases) {
             Map<String, String> properties = new ConcurrentHashMap<>(Map.of("persist.brisk.preload", one[0], "ro.zygote.preload", one[1]));
-            assertFalse(boot(properties), "the platform's own way is taken");
+            assertFalse(boot(properties), "the platform preloads itself");
             String said = properties.get("brisk.preloaded.64").replaceFirst("^off \\d+", "off 0");
             assertEquals(one[2], said, String.join("/", one));
         }
@@ -98,7 +98,7 @@ class ZygoteSideTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void a_zygote_that_may_not_say_it_goes_on() throws Exception {
+    void a_zygote_that_may_not_set_the_property_continues() throws Exception {
         Map<String, String> properties = new ConcurrentHashMap<>(Map.of("refused", ""));
         assertFalse(boot(properties));
         assertTrue(properties.keySet().stream().noneMatch(name -> name.startsWith("brisk.preloaded")), properties.toString());

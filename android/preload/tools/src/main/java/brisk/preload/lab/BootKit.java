@@ -22,25 +22,25 @@ import brisk.preload.planner.Options;
 import brisk.preload.planner.Schedule;
 
 /**
- * Puts together what a guest needs to boot a {@link BootZygote}, as a tree of the guest's files: a small Java machine and the
- * libraries that load it, the framework's classes and resources, a list and its plan, and what scheduling the measured
- * costs predicts.
+ * Builds what a guest needs to boot a {@link BootZygote}, as a tree of the guest's files: a small Java machine and the
+ * libraries that load it, the framework's classes and resources, a list and its plan, and the durations that scheduling of the
+ * measured costs predicts.
  */
 public final class BootKit {
-    /** What the framework's classes use of Java. */
+    /** The Java modules that the framework's classes use. */
     private static final String MODULES = "java.base,java.logging,java.xml,java.sql,java.naming";
-    /** How much two threads are taken to get done in units of one, as `brisk boot plan` does unless it is told. */
+    /** The assumed throughput of two threads in units of one, the default of `brisk boot plan`. */
     private static final double SPEEDUP = 1.9;
     private static final int RUNS = 3;
     private static final int SHARE_STEP_PERCENT = 5;
     /**
-     * Interprets alone: Android 4.1.2 starts its compiler in what a zygote has forked, and later releases have compiled
-     * ahead. A compiling thread would keep the second processor busy, so that no arm were sequential.
+     * Only interprets: Android 4.1.2 starts its compiler in the zygote's children, and later releases compile ahead of time. A
+     * compiling thread would keep the second processor busy, so that no arm would be sequential.
      */
     private static final List<String> MACHINE = List.of("-Xint");
     /**
-     * Its initialiser sets TLS up, which Android has in native code. HotSpot has it in Java, and interpreted it takes longer
-     * than nine hundred other classes.
+     * Its initialiser sets TLS up, which is native code on Android. HotSpot has it in Java, where interpretation takes longer
+     * than for nine hundred other classes.
      */
     private static final Set<String> WITHOUT = Set.of("org.apache.http.conn.ssl.SSLSocketFactory");
     private static final Pattern LIBRARY = Pattern.compile("(?:=> )?(/\\S+) \\(0x");
@@ -55,7 +55,7 @@ public final class BootKit {
         mRehearsal = rehearsal;
     }
 
-    /** {@code --frameworks FOLDER --scratch FOLDER --output FOLDER --classes N}; to be run from its jar. */
+    /** {@code --frameworks FOLDER --scratch FOLDER --output FOLDER --classes N}; must be run from its jar. */
     public static void main(String[] arguments) throws IOException {
         Options options =
                 new Options(List.of(arguments), Set.of("frameworks", "scratch", "output", "classes"), Set.of());
@@ -77,14 +77,14 @@ public final class BootKit {
         List<Path> jars = new ArrayList<>();
         for (Path entry : Options.paths(System.getProperty("java.class.path"))) {
             if (!Files.isRegularFile(entry)) {
-                throw new IOException(entry + " is no jar: mvn -f android/preload package makes them");
+                throw new IOException(entry + " is not a jar: mvn -f android/preload package makes the jars");
             }
             jars.add(entry);
         }
         return jars;
     }
 
-    /** A Java machine with the modules that are needed, and its archive of classes. */
+    /** A Java machine with the required modules, and its archive of classes. */
     private void machine() throws IOException {
         Path machine = mOutput.resolve("jvm");
         ToolProvider jlink = ToolProvider.findFirst("jlink").orElseThrow(
@@ -109,7 +109,7 @@ public final class BootKit {
     private void framework() throws IOException {
         copy(mRehearsal.stubbed(), mZygote.resolve("framework.jar"));
         copy(mRehearsal.list(), mZygote.resolve("classes"));
-        // A plan bears its jar's name, which is shorter here.
+        // A plan contains its jar's name, which is shorter here.
         String plan = Files.readString(mRehearsal.plan(mRehearsal.stubbed()));
         Files.writeString(mZygote.resolve("plan"), plan.replace(mRehearsal.stubbed().getFileName().toString(), "framework.jar"));
         for (Path jar : classPath()) {
@@ -117,7 +117,7 @@ public final class BootKit {
         }
     }
 
-    /** The command of a zygote in the guest, a word a line; its options for one boot come after it. */
+    /** The command of a zygote in the guest, a word per line; its options for one boot are appended. */
     private void command() throws IOException {
         String boot = "-Xbootclasspath/a:/zygote/framework.jar:" + inGuest(Child.preloader());
         List<String> words = new ArrayList<>(List.of("/jvm/bin/java"));
@@ -134,7 +134,7 @@ public final class BootKit {
         return "/zygote/lib/" + jar.getFileName();
     }
 
-    /** As great a part of a framework's resources as {@code classes} are of a zygote's classes. */
+    /** The same share of a framework's resources as {@code classes} are of a zygote's classes. */
     private static Path resources(Path framework, int classes, Path jar) throws IOException {
         Files.createDirectories(jar.getParent());
         try (ZipFile from = new ZipFile(framework.toFile());
@@ -145,7 +145,7 @@ public final class BootKit {
                 if (!FrameworkResources.uses(entry.getName())) {
                     continue;
                 }
-                // One whenever as many classes as stand for one have gone by.
+                // One for each group of as many classes as one resource stands for.
                 boolean wanted = (seen + 1) * classes / Framework.LIST_LENGTH > seen * classes / Framework.LIST_LENGTH;
                 seen++;
                 if (wanted || classes >= Framework.LIST_LENGTH) {
@@ -160,9 +160,9 @@ public final class BootKit {
     }
 
     /**
-     * What a preload takes on some threads, of what it takes on one: a line for each number of threads and each share that
-     * resources may have of it, behind one that says what two threads are taken to get done. A guest knows its own shares and
-     * speed-up, and what the preloader takes itself; how classes compare with each other was measured here.
+     * The predicted duration of a preload on some threads, relative to one thread: a line for each number of threads and each
+     * share of resources, after a line with the assumed throughput of two threads. A guest measures its own shares, speed-up
+     * and overhead of the preloader; the relative costs of the classes were measured here.
      */
     private void prediction() throws IOException {
         double classesUs = mRehearsal.result().withResources(0).sequentialUs();

@@ -21,15 +21,15 @@ import brisk.preload.PreloadReport;
 import brisk.preload.planner.Options;
 
 /**
- * Stands in for Android's zygote in a guest that boots. It does the four parts of one in their order, and its standard output
- * has a line a part, {@code part NAME NANOS}; the line of {@code preload} goes on with the mode that ran, how many of the
- * list's classes are initialised in this process, the nanoseconds that resources took, and the clock ticks that all its threads
- * ran meanwhile. What it starts says its own lines there.
- * Its socket is inherited, as Android's zygote has it from init: each line's end on standard input asks for an application.
- * An {@code m} asks, after the boot, for what predictions are made from: lines {@code measured own NANOS NANOS} and
+ * Replaces Android's zygote in a guest that boots. It runs the four parts of a zygote in order, and prints a line per part,
+ * {@code part NAME NANOS}; the line of {@code preload} continues with the mode that ran, the number of the list's classes that
+ * are initialised in this process, the nanoseconds of resources, and the clock ticks that all its threads ran meanwhile. The
+ * processes that it starts print their own lines to the same output.
+ * Its socket is inherited, like that of Android's zygote from init: each line on standard input requests an application.
+ * An {@code m} requests, after the boot, the input of predictions: lines {@code measured own NANOS NANOS} and
  * {@code measured two NANOS NANOS}.
  *
- * <p>It has no lambda and no stream: what those cost where they are first met is nothing that a zygote does.
+ * <p>It uses no lambda and no stream: a zygote does not have their cost at first use.
  */
 public final class BootZygote {
     private final Options mOptions;
@@ -78,8 +78,8 @@ public final class BootZygote {
     }
 
     /**
-     * How long a plan is followed whose classes are initialised and whose resources are nothing, and how long the list is
-     * gone through in order then. What the first takes longer is the preloader's own: reading, starting and joining threads.
+     * Duration of a plan whose classes are initialised and whose resources are empty, and of the list in order then. The
+     * difference is the preloader's overhead: reading, starting and joining threads.
      */
     private void measureOwn() {
         long began = System.nanoTime();
@@ -94,8 +94,8 @@ public final class BootZygote {
     }
 
     /**
-     * How long resources take on one thread, and how long when two threads each preload all of them. Both have done so once
-     * before, for a governor raises a CPU that was idle only after a while.
+     * Duration of resources on one thread, and on two threads that each preload all of them. Both have done so once before,
+     * because a governor raises the frequency of an idle CPU only after some time.
      */
     private static void measureTwo() throws IOException {
         long began = System.nanoTime();
@@ -118,7 +118,7 @@ public final class BootZygote {
         tell("measured two " + (one - began) + " " + (System.nanoTime() - beganTwo));
     }
 
-    /** Returns when the second time began, which it does on both threads at once. */
+    /** Returns when the second run began, which both threads start at the same time. */
     private static long preloadTwice(CyclicBarrier warm) {
         FrameworkResources.preload();
         try {
@@ -131,7 +131,7 @@ public final class BootZygote {
         return began;
     }
 
-    /** How many of the list; a plan may add others. */
+    /** The number of initialised classes of the list; a plan may add others. */
     private int initialised(PreloadReport report) {
         Set<String> listed = new HashSet<>(mList.names());
         int count = 0;
@@ -177,7 +177,7 @@ public final class BootZygote {
         return List.of(mOptions.get(option, "").split(" "));
     }
 
-    /** What all threads of this process have run, those that have ended too: fields 14 and 15 of proc_pid_stat(5). */
+    /** CPU time of all threads of this process, including exited ones: fields 14 and 15 of proc_pid_stat(5). */
     private static long cpuTicks() throws IOException {
         byte[] bytes = new byte[1024];
         int length;
@@ -185,7 +185,7 @@ public final class BootZygote {
             length = stat.read(bytes);
         }
         String text = new String(bytes, 0, length, StandardCharsets.ISO_8859_1);
-        // A name may hold anything; what follows its last bracket begins with field 3.
+        // A name may contain any character; the text after its last bracket begins with field 3.
         String[] fields = text.substring(text.lastIndexOf(')') + 2).split(" ");
         return Long.parseLong(fields[11]) + Long.parseLong(fields[12]);
     }

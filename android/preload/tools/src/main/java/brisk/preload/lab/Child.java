@@ -12,13 +12,13 @@ import java.util.List;
 
 import brisk.preload.ParallelPreloader;
 
-/** A {@link Zygote} in a Java machine of its own, from the side of the process that started it. */
+/** A {@link Zygote} in its own Java machine, seen from the process that started it. */
 final class Child {
-    /** One collector thread that never runs, one quick compiler: nearest to code that was compiled ahead. */
+    /** One collector thread that never runs, one quick compiler: closest to code that was compiled ahead of time. */
     static final List<String> MACHINE = List.of("-XX:+UseSerialGC", "-Xms512m", "-Xmx1g", "-Xmn384m",
             "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr");
 
-    /** What a run said of itself. */
+    /** The figures that a run reported. */
     record Run(String mode, long nanos, long delayNanos, boolean same) {}
 
     private final Process mProcess;
@@ -29,7 +29,7 @@ final class Child {
         mProcess = process;
     }
 
-    /** Starts one; {@code boot}, and the preloader, are appended to its boot class path unless it is null. */
+    /** Starts one; {@code boot}, if not null, and the preloader are appended to its boot class path. */
     static Child start(Path boot, List<String> machine, List<String> arguments) throws IOException {
         List<String> all = new ArrayList<>(machine);
         if (boot != null) {
@@ -58,7 +58,7 @@ final class Child {
         return command;
     }
 
-    /** Waits until a child that was told to {@code --wait} is ready. */
+    /** Waits until a child with {@code --wait} is ready. */
     Child awaitReady() throws IOException {
         BufferedReader lines = mProcess.inputReader();
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {

@@ -6,7 +6,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 
-/** Medians, quartiles, and how sure they are. */
+/** Medians, quartiles, and confidence intervals. */
 final class Figures {
     private static final int RESAMPLES = 2000;
 
@@ -16,7 +16,7 @@ final class Figures {
         return quantile(values, 0.5);
     }
 
-    /** Linear between the two nearest. */
+    /** Linear interpolation between the two nearest values. */
     static double quantile(List<Double> values, double share) {
         if (values.isEmpty()) {
             return Double.NaN;
@@ -29,7 +29,7 @@ final class Figures {
         return sorted.get(below) + (at - below) * (sorted.get(above) - sorted.get(below));
     }
 
-    /** The 95 % interval of the median, by the bootstrap, the same each time. */
+    /** The 95 % interval of the median, by the bootstrap, with a fixed seed. */
     static double[] interval(List<Double> values) {
         Random random = new Random(1);
         List<Double> medians = new ArrayList<>();

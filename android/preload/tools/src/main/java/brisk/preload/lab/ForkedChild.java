@@ -9,15 +9,15 @@ import brisk.preload.ParallelPreloader;
 import brisk.preload.planner.Options;
 
 /**
- * Stands in for fork(2), which a Java machine does not survive: another zygote initialises the list and goes. What matters
- * is the same: the parent has nothing of it.
+ * Replaces fork(2), which a Java machine does not survive: another zygote initialises the list and exits. The relevant effect
+ * is the same: the parent has no class of it.
  */
 final class ForkedChild implements ParallelPreloader.Fork {
     private final Options mOptions;
     private final List<String> mMachine;
     private Process mProcess;
 
-    /** {@code machine} are options of the Java machine, beside those that every zygote has. */
+    /** {@code machine} are options of the Java machine, in addition to those of every zygote. */
     ForkedChild(Options options, List<String> machine) {
         mOptions = options;
         mMachine = machine;

@@ -17,14 +17,14 @@ import java.util.function.Predicate;
 
 import brisk.preload.planner.ListMaker;
 
-/** The classes of a real Android release, as Robolectric publishes them, and what the laboratory makes of them. */
+/** The classes of a real Android release, as Robolectric publishes them, and files that the laboratory derives. */
 public enum Framework {
     /** Android 4.1.2, the release of the paper. */
     JELLY_BEAN("4.1.2_r1-robolectric-0", "0bb6f0994420d6db5c6e28a0ef659b7549e06b1928d98d47eb72dab24565955b"),
     /** Android 14. */
     UPSIDE_DOWN_CAKE("14-robolectric-10818077", "6be2218c6a53fe3c57bc22ebdc723edcb7270a8a6f187545708aa5c0ed813977");
 
-    /** As many as the paper's zygote preloads. */
+    /** The number of classes that the paper's zygote preloads. */
     public static final int LIST_LENGTH = 2300;
 
     private final String mVersion;
@@ -40,9 +40,9 @@ public enum Framework {
     }
 
     /**
-     * The jar in {@code folder}, which Maven has put there.
+     * The jar in {@code folder}, where Maven has stored it.
      *
-     * @throws IOException when it is not there, or is another one
+     * @throws IOException if it does not exist, or is another one
      */
     public Path jar(Path folder) throws IOException {
         Path jar = folder.resolve("android-all-" + mVersion + ".jar");
@@ -68,7 +68,7 @@ public enum Framework {
         return list(folder, scratch, LIST_LENGTH, Set.of());
     }
 
-    /** The same of another length, without some. */
+    /** The same with another length, without some classes. */
     public Path list(Path folder, Path scratch, int length, Set<String> without) throws IOException {
         Path list = scratch.resolve(mVersion + "-classes");
         Files.createDirectories(scratch);
@@ -77,7 +77,7 @@ public enum Framework {
         return list;
     }
 
-    /** Holds for classes that this Java machine has itself, whatever a jar on the boot class path says. */
+    /** True for classes that this Java machine has itself, whatever a jar on the boot class path contains. */
     public static Predicate<String> hosts() {
         Set<String> packages = new TreeSet<>();
         ModuleLayer.boot().modules().forEach(module -> packages.addAll(module.getPackages()));

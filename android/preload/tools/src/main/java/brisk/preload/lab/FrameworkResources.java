@@ -16,9 +16,9 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
 
 /**
- * Preloads what a framework's jar holds of resources, as far as a zygote does before its first application: the compiled
- * table's strings, drawables inflated, compiled XML walked. Stands in for Android's native code of the same work; it
- * touches no class of the framework.
+ * Preloads the resources of a framework's jar, as far as a zygote does before its first application: reads the compiled table's
+ * strings, inflates drawables, walks compiled XML. Replaces Android's native code for the same work; it uses no class of the
+ * framework.
  */
 public final class FrameworkResources {
     private static final int CHUNK_STRING_POOL = 0x0001;
@@ -33,12 +33,12 @@ public final class FrameworkResources {
     private static Path sJar;
     private static Preloaded sPreloaded;
 
-    /** What was preloaded; the numbers show that it was. */
+    /** What was preloaded; the numbers prove it. */
     public record Preloaded(int strings, int drawables, long pixelBytes, int documents, int chunks) {}
 
     private FrameworkResources() {}
 
-    /** Whether a jar's entry is one that {@link #preload} reads. */
+    /** True for a jar's entry that {@link #preload} reads. */
     static boolean uses(String entry) {
         return entry.equals(TABLE) || isDrawable(entry) || isDocument(entry);
     }
@@ -56,7 +56,7 @@ public final class FrameworkResources {
         sJar = jar;
     }
 
-    /** What the last {@link #preload} did; null when none did. */
+    /** The result of the last {@link #preload}; null without one. */
     public static Preloaded preloaded() {
         return sPreloaded;
     }
@@ -76,8 +76,8 @@ public final class FrameworkResources {
         int documents = 0;
         int chunks = 0;
         long pixelBytes = 0;
-        // No streams: what a lambda costs where it is first met would be counted as resources. And no calls of interfaces
-        // that the framework implements, which would let the planner think that classes of it are needed.
+        // No streams: the cost of a lambda at first use would be counted as resources. No calls of interfaces that the
+        // framework implements either, because the planner would assume that classes of it are needed.
         ArrayList<? extends ZipEntry> entries = Collections.list(jar.entries());
         for (int index = 0; index < entries.size(); index++) {
             ZipEntry entry = entries.get(index);
@@ -96,7 +96,7 @@ public final class FrameworkResources {
     }
 
     private static ByteBuffer read(ZipFile jar, ZipEntry entry) throws IOException {
-        // It is closed with the jar.
+        // The stream is closed with the jar.
         return ByteBuffer.wrap(jar.getInputStream(entry).readAllBytes()).order(ByteOrder.LITTLE_ENDIAN);
     }
 
@@ -136,7 +136,7 @@ public final class FrameworkResources {
         return new String(table.array(), at, bytes, StandardCharsets.UTF_8);
     }
 
-    /** Inflates the picture's lines; returns their bytes. */
+    /** Inflates the picture's rows; returns their bytes. */
     static long pixels(ByteBuffer png) throws IOException {
         png.order(ByteOrder.BIG_ENDIAN);
         if (png.limit() < 8 || png.getLong(0) != PNG_SIGNATURE) {
@@ -163,7 +163,7 @@ public final class FrameworkResources {
         return bytes;
     }
 
-    /** Walks compiled XML and returns its chunks; of source, which old releases were published with, its tags. */
+    /** Walks compiled XML and returns its chunks; for source XML, as in old releases, its tags. */
     static int chunks(ByteBuffer xml) throws IOException {
         int chunks = 0;
         if (xml.limit() < 8 || xml.getShort(0) != CHUNK_XML) {

@@ -9,7 +9,7 @@ import java.util.function.Consumer;
 
 import brisk.preload.Outcome;
 
-/** The naive arm: two threads, each initialises one half of the list. It deadlocks now and then. */
+/** The naive arm: two threads, each initialises one half of the list. It sometimes deadlocks. */
 final class Halves {
     private final List<String> mNames;
     private final ClassLoader mLoader;

@@ -3,9 +3,9 @@ package brisk.preload.lab;
 
 import java.util.concurrent.locks.LockSupport;
 
-/** What every initialiser of a hooked jar calls first. */
+/** Every initialiser of a hooked jar calls this first. */
 public final class Hook {
-    /** Hears that an initialiser begins, on its thread. */
+    /** Is notified when an initialiser begins, on its thread. */
     public interface Listener {
         void begins(String className);
     }
@@ -19,12 +19,12 @@ public final class Hook {
         sListener.begins(className);
     }
 
-    /** Sets who hears it. */
+    /** Sets the listener. */
     public static void listen(Listener listener) {
         sListener = listener;
     }
 
-    /** Lets some initialisers wait, which ones and how long by {@code seed}: other threads come to where they seldom are. */
+    /** Delays some initialisers, selected by {@code seed}: other threads then reach rare states. */
     public static Listener delays(long seed) {
         return className -> {
             long random = mix(seed ^ className.hashCode() * 0x9e3779b97f4a7c15L);

@@ -12,7 +12,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 import brisk.preload.Outcome;
 
-/** How long classes take to load, apart from their initialisation. */
+/** Measures how long classes take to load, apart from their initialisation. */
 final class Loading {
     private final List<String> mNames;
     private final ClassLoader mLoader;
@@ -22,7 +22,7 @@ final class Loading {
         mLoader = loader;
     }
 
-    /** Loads all on {@code count} threads, each taking the next. */
+    /** Loads all classes on {@code count} threads, each taking the next one. */
     void run(int count) {
         AtomicInteger next = new AtomicInteger();
         Runnable work = () -> {
@@ -46,7 +46,7 @@ final class Loading {
         }
     }
 
-    /** Loads and initialises one after the other; writes a name, the whole, and what of it was loading, in microseconds. */
+    /** Loads and initialises one after the other; writes a name, the total and the loading time in microseconds. */
     Map<String, Outcome> split(Path costs) throws IOException {
         Map<String, Outcome> outcomes = new LinkedHashMap<>();
         List<String> lines = new ArrayList<>();

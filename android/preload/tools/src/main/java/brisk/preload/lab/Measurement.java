@@ -18,13 +18,13 @@ import brisk.preload.planner.Options;
 import brisk.preload.planner.Schedule;
 
 /**
- * Times the modes on this machine's own processors: blocks of all arms in random order, each in a fresh Java machine,
- * compared within the block. Beside them, what two processors are worth: two sequential zygotes at once; and what two threads
- * of one Java machine are worth that load classes: HotSpot lets hardly more than one do so at a time.
+ * Times the modes on this machine's own processors: blocks of all arms in random order, each in a fresh Java machine, compared
+ * within the block. Also measures the throughput of two processors (two sequential zygotes at once) and of two class-loading
+ * threads of one Java machine: HotSpot lets hardly more than one load at a time.
  */
 public final class Measurement {
     private static final int THREADS = 2;
-    /** The arms beside the sequential one. */
+    /** The arms apart from the sequential one. */
     private static final List<String> ARMS = List.of(Zygote.HALVES, "ahead", "plan");
     private static final String SEQUENTIAL = "off";
     private static final String TWO_PROCESSES = "two processes";
@@ -112,7 +112,7 @@ public final class Measurement {
         return Child.start(mRehearsal.stubbed(), mMachine, waiting).awaitReady();
     }
 
-    /** Milliseconds; not a number when it stalled. */
+    /** Milliseconds; NaN if it stalled. */
     private double time(String arm, List<String> arguments) throws IOException {
         Child child = ready(arguments).go();
         int code = child.join();
@@ -150,7 +150,7 @@ public final class Measurement {
                     interval[1]);
         });
         out.println("stalled: " + mStalls);
-        out.printf(Locale.ROOT, "sum of measured costs %.1f ms, sequential %.1f ms, longest way %.1f ms%n",
+        out.printf(Locale.ROOT, "sum of measured costs %.1f ms, sequential %.1f ms, critical path %.1f ms%n",
                 mRehearsal.result().sequentialUs() / 1000, sequential, mRehearsal.result().longestWayUs() / 1000);
         out.printf(Locale.ROOT, "of that loading %.1f ms%n", mRehearsal.loadingUs() / 1000);
         speedup(out, "two processes", mProcessSpeedups);
@@ -165,11 +165,11 @@ public final class Measurement {
     }
 
     private static void speedup(PrintStream out, String of, List<Double> speedups) {
-        out.printf(Locale.ROOT, "%s get done %.3f times as much as one (quartiles %.3f %.3f)%n", of, Figures.median(speedups),
+        out.printf(Locale.ROOT, "%s have %.3f times the throughput of one (quartiles %.3f %.3f)%n", of, Figures.median(speedups),
                 Figures.quantile(speedups, 0.25), Figures.quantile(speedups, 0.75));
     }
 
-    /** What list scheduling of the measured costs allows at a speed-up, how far off it is, and what it predicts. */
+    /** The limit of list scheduling for the measured costs at a speed-up, the model's error, and its predictions. */
     private void model(PrintStream out, String of, Schedule.Speedup speedup) {
         double total = mRehearsal.result().sequentialUs();
         double bound = mRehearsal.result().predictedUs(THREADS, speedup) / total;

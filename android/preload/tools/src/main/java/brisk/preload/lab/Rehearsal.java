@@ -20,8 +20,8 @@ import brisk.preload.planner.PlanWriter;
 import brisk.preload.planner.Planner;
 
 /**
- * All that comes before a planned preload of a real framework: the list, what a sequential run was seen to initialise, a
- * first plan, each class's cost in that plan's order, and the plan proper.
+ * All steps before a planned preload of a real framework: the list, the observed initialisations of a sequential run, a first
+ * plan, each class's cost in that plan's order, and the final plan.
  */
 public final class Rehearsal {
     private final Framework mFramework;
@@ -42,7 +42,7 @@ public final class Rehearsal {
         this(framework, frameworks, scratch, Framework.LIST_LENGTH, Set.of());
     }
 
-    /** The same with a list of {@code classes}, without some. */
+    /** The same with a list of {@code classes} names, without some classes. */
     public Rehearsal(Framework framework, Path frameworks, Path scratch, int classes, Set<String> without)
             throws IOException {
         mFramework = framework;
@@ -59,7 +59,7 @@ public final class Rehearsal {
         return this;
     }
 
-    /** Lets the plan begin resources in time; {@code code} holds what preloads them, {@code jar} has them. */
+    /** Lets the plan start resources in time; {@code code} holds the method that preloads them, {@code jar} the resources. */
     public Rehearsal withResources(Path code, Path jar) {
         mResources = code;
         mResourceJar = jar;
@@ -90,7 +90,7 @@ public final class Rehearsal {
         return this;
     }
 
-    /** How much of the classes' cost is loading, in microseconds. */
+    /** The loading part of the classes' cost, in microseconds. */
     public double loadingUs() {
         return mLoadsUs.values().stream().mapToDouble(us -> us).sum();
     }
@@ -111,17 +111,17 @@ public final class Rehearsal {
         return mHooked;
     }
 
-    /** The original, which has the resources. */
+    /** The original jar, which has the resources. */
     public Path original() throws IOException {
         return mFramework.jar(mFrameworks);
     }
 
-    /** Where the plan for {@code jar} is. */
+    /** The path of the plan for {@code jar}. */
     public Path plan(Path jar) {
         return jar.resolveSibling(jar.getFileName() + ".plan");
     }
 
-    /** Which classes a sequential run initialised and which initialisers began, a line each. */
+    /** The classes that a sequential run initialised and the initialisers that began, a line each. */
     public Path sequentialState() {
         return file("state");
     }
@@ -137,7 +137,7 @@ public final class Rehearsal {
                 "--plan", plan(mStubbed).toString());
     }
 
-    /** A zygote's arguments for {@code mode}, its classes in a loader of their own whose initialisers call the hook. */
+    /** A zygote's arguments for {@code mode}, its classes in a separate loader, whose initialisers call the hook. */
     public List<String> hookedArguments(String mode, int threads) {
         return List.of("--mode", mode, "--threads", "" + threads, "--list", mList.toString(), "--jars", mHooked.toString(),
                 "--own", mHooked.toString(), "--plan", plan(mHooked).toString());
@@ -149,7 +149,7 @@ public final class Rehearsal {
         expectSuccess(Child.start(null, List.of(), arguments));
     }
 
-    /** The medians of each class's cost, and of what of it is loading, when every class finds its dependencies done. */
+    /** The medians of each class's cost and of its loading part, when every class finds its dependencies done. */
     private void measure(PreloadPlan plan, int runs) throws IOException {
         List<String> order = new ArrayList<>();
         for (PreloadPlan.Task task : plan.tasks()) {
@@ -171,7 +171,7 @@ public final class Rehearsal {
         loads.forEach((name, us) -> mLoadsUs.put(name, Math.min(Figures.median(us), mCostsUs.get(name))));
     }
 
-    /** The median of what resources cost behind the classes. */
+    /** The median cost of resources after the classes. */
     private double resourcesUs(int runs) throws IOException {
         List<Double> us = new ArrayList<>();
         for (int run = 0; run < runs; run++) {

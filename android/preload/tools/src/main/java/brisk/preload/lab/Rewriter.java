@@ -20,9 +20,9 @@ import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
 /**
- * Makes a copy of a framework's jar that an ordinary Java machine can initialise: native methods get bodies, libraries
- * are not loaded. A body returns the method's last argument where that fits (a property's default), else nothing: zero, an
- * empty string or array, null.
+ * Makes a copy of a framework's jar that an ordinary Java machine can initialise: native methods get bodies, libraries are not
+ * loaded. A body returns the method's last argument if the type matches (a property's default), otherwise a zero, an empty
+ * string or array, or null.
  */
 public final class Rewriter {
     private static final String HOOK = Hook.class.getName().replace('.', '/');
@@ -30,8 +30,7 @@ public final class Rewriter {
     private Rewriter() {}
 
     /**
-     * Writes the copy, uncompressed as Android maps its code; {@code hooked} lets every initialiser call {@link Hook}
-     * first.
+     * Writes the copy, uncompressed as Android maps its code; {@code hooked} makes every initialiser call {@link Hook} first.
      */
     public static void rewrite(Path jar, Path copy, boolean hooked) throws IOException {
         Path draft = copy.resolveSibling(copy.getFileName() + ".draft");
@@ -119,7 +118,7 @@ public final class Rewriter {
         }
     }
 
-    /** Passes a body on without its calls that load libraries, and with the hook where one is wanted. */
+    /** Copies a body without its calls that load libraries, and with the hook if requested. */
     private static final class Body extends MethodVisitor {
         private final String mHooked;
 

@@ -26,18 +26,18 @@ import brisk.preload.planner.Observations;
 import brisk.preload.planner.Options;
 
 /**
- * Stands in for Android's zygote: a process that preloads, in a fresh Java machine. Its standard output has a line a run:
- * {@code run MODE NANOS RUN_DELAY_NANOS SAME}, where SAME says whether the same classes were initialised as in the file
- * of {@code --expect}. It waits for a line on standard input before the first run when told {@code --wait}.
+ * Replaces Android's zygote: a process that preloads, in a fresh Java machine. It prints a line per run:
+ * {@code run MODE NANOS RUN_DELAY_NANOS SAME}, where SAME says whether the same classes were initialised as in the file of
+ * {@code --expect}. With {@code --wait} it waits for a line on standard input before the first run.
  */
 public final class Zygote {
-    /** Two threads, each with half of the list, and no thought for what the initialisers need of each other. */
+    /** Two threads, each with half of the list, without regard to the initialisers' dependencies. */
     static final String HALVES = "halves";
     /** Classes are loaded and none initialised. */
     static final String LOAD = "load";
     /** Each class is loaded, then initialised, and both are timed. */
     static final String SPLIT = "split";
-    /** A plan is followed whose classes are initialised already: what remains is the preloader's own time. */
+    /** A plan is followed whose classes are initialised already: the rest is the preloader's overhead. */
     static final String OWN = "own";
     static final int EXIT_STALLED = 3;
     private static final int EXIT_DIFFERENT = 4;
@@ -66,7 +66,7 @@ public final class Zygote {
                 "child-state"), Set.of("wait"));
         boolean same = new Zygote(options).run();
         System.out.flush();
-        // What initialisers have started must not keep us.
+        // Threads that initialisers have started must not delay the exit.
         Runtime.getRuntime().halt(same ? 0 : EXIT_DIFFERENT);
     }
 
@@ -153,7 +153,7 @@ public final class Zygote {
         return report;
     }
 
-    /** The initialisers named by {@code --meet} wait until all of them have begun: the worst order there is. */
+    /** The initialisers named by {@code --meet} wait until all of them have begun: the worst possible order. */
     private void meet(String name) {
         if (mMeeting.containsKey(name)) {
             mMeeting.get(name).countDown();
@@ -167,7 +167,7 @@ public final class Zygote {
         }
     }
 
-    /** Whether those that {@code --meet} names have met; what stalls before is only slow. */
+    /** True if the initialisers named by {@code --meet} have all begun; a stall before that is only slowness. */
     private boolean met() {
         return mMeeting.values().stream().allMatch(latch -> latch.getCount() == 0);
     }
@@ -184,7 +184,7 @@ public final class Zygote {
         Runtime.getRuntime().halt(EXIT_STALLED);
     }
 
-    /** The plan's own additions are left out: all modes are compared by the list. */
+    /** Without the plan's own additions: all modes are compared by the list. */
     private Map<String, Outcome> outcomes(PreloadReport report) {
         Set<String> listed = Set.copyOf(mList.names());
         Map<String, Outcome> outcomes = new LinkedHashMap<>();
@@ -196,7 +196,7 @@ public final class Zygote {
         return outcomes;
     }
 
-    /** Writes or compares which classes are initialised and which initialisers began. */
+    /** Writes or compares the initialised classes and the initialisers that began. */
     private boolean record(Map<String, Outcome> outcomes, Set<String> began) throws IOException {
         Set<String> state = new TreeSet<>();
         outcomes.forEach((name, outcome) -> state.add(words(outcome) + " " + name));
@@ -233,14 +233,14 @@ public final class Zygote {
         return found;
     }
 
-    /** The class whose initialiser runs below the one that has just begun, or nothing. */
+    /** The class whose initialiser is below the new one on the stack, or nothing. */
     private static String cause() {
         return StackWalker.getInstance().walk(frames -> frames
                 .filter(frame -> frame.getMethodName().equals("<clinit>")).skip(1).findFirst()
                 .map(StackWalker.StackFrame::getClassName).orElse(""));
     }
 
-    /** How long this thread was ready and had to wait for a processor; 0 where the kernel does not say. */
+    /** This thread's run-queue delay; 0 if the kernel does not report it. */
     private static long runDelayNanos() {
         try {
             return Long.parseLong(Files.readString(Path.of("/proc/thread-self/schedstat")).trim().split(" ")[1]);

@@ -9,9 +9,9 @@ import java.util.Set;
 
 import org.objectweb.asm.Opcodes;
 
-/** What the planner knows of one class; names are internal ({@code android/view/View}). */
+/** The planner's data of one class; names are internal ({@code android/view/View}). */
 final class ClassInfo {
-    /** Where the initialiser is found among the methods. */
+    /** The initialiser's key among the methods. */
     static final String INITIALIZER = "<clinit>()V";
 
     final String name;
@@ -41,7 +41,7 @@ final class ClassInfo {
         return isInterface() && methods.values().stream().anyMatch(MethodInfo::isDefault);
     }
 
-    /** A method's body as uses of others, read when it is first asked for. */
+    /** A method's body as its uses of classes and members, read on demand. */
     static final class MethodInfo {
         final ClassInfo owner;
         final String signature;
@@ -65,7 +65,7 @@ final class ClassInfo {
 
     /** How a method's code names another class or member. */
     enum Kind {
-        /** An instance is made. */
+        /** An instance is created. */
         INSTANCE,
         /** A static field is read or written. */
         FIELD,

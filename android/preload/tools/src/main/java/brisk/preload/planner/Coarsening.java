@@ -11,19 +11,19 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * Makes one of small tasks: reading a task and taking it costs a zygote, whose code is not compiled, as much as a small
- * class. Joined are a task and the only one that waits for it, a task and the only one that it waits for, and tasks that wait
- * for the same and are waited for by the same.
+ * Joins small tasks: in a zygote, whose code is not compiled, reading and taking a task costs as much as a small class. It
+ * joins a task with its only dependant, a task with its only dependency, and tasks that have the same dependencies and the same
+ * dependants.
  *
- * <p>What had to be done before something still is, on the same thread or before its task begins, and no way leads from a
- * task back to itself: between the two that are joined there is no other way than the step itself.
+ * <p>Every dependency is still done before, on the same thread or before its task begins, and no path leads from a task back to
+ * itself: between two joined tasks there is no path other than the direct edge.
  */
 final class Coarsening {
     private final double mMostUs;
     private final double[] mCostsUs;
     private final List<List<String>> mClasses = new ArrayList<>();
     private final boolean[] mStays;
-    /** By task; those of a task that another has taken in are null. */
+    /** By task; null for a task that was joined into another. */
     private final List<Set<Integer>> mNeeds = new ArrayList<>();
     private final List<Set<Integer>> mNeededBy = new ArrayList<>();
 
@@ -34,7 +34,7 @@ final class Coarsening {
         for (int number = 0; number < tasks.size(); number++) {
             Tasks.Task task = tasks.get(number);
             mClasses.add(new ArrayList<>(task.classes()));
-            // Resources belong to no class, and exclusive tasks are to be short.
+            // Resources belong to no class, and exclusive tasks must stay short.
             mStays[number] = task.exclusive() || task.classes().isEmpty();
             mNeeds.add(new TreeSet<>());
             mNeededBy.add(new TreeSet<>());
@@ -45,7 +45,7 @@ final class Coarsening {
         }
     }
 
-    /** Joins {@code tasks}, whose dependencies come before them, while together they cost {@code mostUs} at most. */
+    /** Joins {@code tasks}, whose dependencies come before them, while their joint cost is at most {@code mostUs}. */
     static List<Tasks.Task> of(List<Tasks.Task> tasks, double[] costsUs, double mostUs) {
         Coarsening coarsening = new Coarsening(tasks, costsUs, mostUs);
         coarsening.joinWithOnlyDependant();
@@ -96,7 +96,7 @@ final class Coarsening {
         return !mStays[one] && !mStays[other] && mCostsUs[one] + mCostsUs[other] <= mMostUs;
     }
 
-    /** Lets {@code into} take {@code task} in, whose classes then are at {@code place} among its own. */
+    /** Joins {@code task} into {@code into}; its classes are inserted at {@code place}. */
     private void join(int into, int task, int place) {
         mClasses.get(into).addAll(place, mClasses.get(task));
         mCostsUs[into] += mCostsUs[task];
@@ -104,7 +104,7 @@ final class Coarsening {
         replace(mNeededBy, mNeeds, task, into);
     }
 
-    /** On one side: who was bound to {@code task} is bound to {@code into}. */
+    /** For one direction: replaces edges to {@code task} by edges to {@code into}. */
     private static void replace(List<Set<Integer>> sides, List<Set<Integer>> opposite, int task, int into) {
         for (int other : sides.get(task)) {
             opposite.get(other).remove(task);
@@ -116,7 +116,7 @@ final class Coarsening {
         sides.set(task, null);
     }
 
-    /** What is left, dependencies first. */
+    /** The remaining tasks, dependencies first. */
     private List<Tasks.Task> tasks(List<Tasks.Task> before) {
         int[] waitsFor = new int[mStays.length];
         Deque<Integer> ready = new ArrayDeque<>();

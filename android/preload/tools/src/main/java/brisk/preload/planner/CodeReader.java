@@ -16,7 +16,7 @@ import org.objectweb.asm.Handle;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 
-/** Reads out of a method's code whatever may initialise a class or call a method. */
+/** Reads everything in a method's code that may initialise a class or call a method. */
 final class CodeReader extends MethodVisitor {
     private final MethodInfo mMethod;
     private final Set<Use> mUses = new LinkedHashSet<>();
@@ -82,7 +82,7 @@ final class CodeReader extends MethodVisitor {
         }
     }
 
-    /** A handle is taken for a call: the code that makes it may call it before its own initialiser has ended. */
+    /** A method handle is treated as a call: the code that makes it may call it before its own initialiser has ended. */
     private void constant(Object value) {
         if (value instanceof Handle handle) {
             boolean isField = handle.getTag() <= Opcodes.H_PUTSTATIC;

@@ -42,13 +42,13 @@ final class Digraph {
 
     /**
      * The strongly connected components (Tarjan's algorithm, without recursion): the number of each node's component;
-     * a component's number is larger than those of all that it leads to.
+     * a component's number is larger than those of all components that it leads to.
      */
     Components components() {
         return new Tarjan().run();
     }
 
-    /** The component of each node, and how many there are. */
+    /** The component of each node, and the number of components. */
     record Components(int[] of, int count) {}
 
     private final class Tarjan {

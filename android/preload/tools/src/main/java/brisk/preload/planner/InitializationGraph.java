@@ -15,14 +15,13 @@ import brisk.preload.planner.ClassInfo.MethodInfo;
 import brisk.preload.planner.ClassInfo.Use;
 
 /**
- * What may be initialised while a class is. A node is a class (its initialisation), a method, or a call that several
- * methods may answer; an edge says that the first may lead to the second before it ends.
+ * What may be initialised during a class's initialisation. A node is a class (its initialisation), a method, or a call with
+ * several possible target methods; an edge says that the first may lead to the second before it ends.
  *
- * <p>A virtual call leads to every method that a class of the hierarchy would answer with, whether or not there are
- * instances of it.
+ * <p>A virtual call leads to every override in the class hierarchy, whether or not the class has instances.
  */
 final class InitializationGraph {
-    /** Methods of the platform that call back what they are given. */
+    /** Methods of the platform that call their arguments. */
     private static final Map<String, List<Use>> CALL_BACKS = Map.of(
             "java/security/AccessController.doPrivileged", List.of(
                     new Use(ClassInfo.Kind.VIRTUAL, "java/security/PrivilegedAction", "run()Ljava/lang/Object;"),
@@ -36,20 +35,20 @@ final class InitializationGraph {
     private final Map<String, Integer> mCalls = new HashMap<>();
     private final Deque<Runnable> mWork = new ArrayDeque<>();
 
-    /** {@code ambient} holds for classes that are initialised before any preloading: their code is not looked into. */
+    /** {@code ambient} is true for classes that are initialised before any preloading: their code is not read. */
     InitializationGraph(Program program, Predicate<String> ambient) {
         mProgram = program;
         mAmbient = ambient;
     }
 
-    /** Adds a class and whatever its initialisation may lead to; false when the jars lack it or it is ambient. */
+    /** Adds a class and everything that its initialisation may lead to; false if the jars lack it or it is ambient. */
     boolean addClass(String name) {
         boolean known = classNode(name) != null;
         drain();
         return known;
     }
 
-    /** Adds a method, as {@code owner.name(descriptor)}, and returns its node; -1 when the jars lack it. */
+    /** Adds a method, as {@code owner.name(descriptor)}, and returns its node; -1 if the jars lack it. */
     int addMethod(String owner, String signature) {
         ClassInfo info = mProgram.find(owner);
         MethodInfo method = info == null ? null : mProgram.resolve(info, signature);
@@ -64,7 +63,7 @@ final class InitializationGraph {
         return node;
     }
 
-    /** Adds what was seen to happen: while {@code from} was initialised, {@code to} was. */
+    /** Adds an observed initialisation: while {@code from} was initialised, {@code to} was. */
     void addObserved(String from, String to) {
         Integer first = classNode(from);
         Integer second = classNode(to);

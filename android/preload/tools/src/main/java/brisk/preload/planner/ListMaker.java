@@ -15,11 +15,11 @@ import brisk.preload.planner.ClassInfo.MethodInfo;
 import brisk.preload.planner.ClassInfo.Use;
 
 /**
- * Derives a class list from jars, where a platform's own is not at hand: what every application needs, breadth first
- * from the classes that an application is made of, over supertypes and whatever their code uses.
+ * Derives a class list from jars if the platform's own is not available: what every application needs, breadth first from an
+ * application's basic classes, over supertypes and all classes that their code uses.
  */
 public final class ListMaker {
-    /** What an application is made of; of every release alike. */
+    /** An application's basic classes; the same in every release. */
     private static final List<String> SEEDS = List.of(
             "android/app/ActivityThread", "android/app/Activity", "android/app/Application", "android/app/Service",
             "android/app/AlertDialog", "android/app/Fragment", "android/content/BroadcastReceiver",
@@ -35,8 +35,8 @@ public final class ListMaker {
     private ListMaker() {}
 
     /**
-     * The names, with dots and in the order of the alphabet, of at most {@code count} classes; {@code excluded} holds for
-     * internal names that are not to be listed.
+     * The names, with dots and in alphabetical order, of at most {@code count} classes; {@code excluded} is true for internal
+     * names that must not be listed.
      */
     public static List<String> derive(List<Path> jars, int count, Predicate<String> excluded) throws IOException {
         try (Program program = Program.open(jars)) {

@@ -16,13 +16,13 @@ import java.util.function.Predicate;
 
 import brisk.preload.ClassList;
 
-/** The command line of the planner: {@code brisk boot plan} calls it. */
+/** The command line of the planner, called by {@code brisk boot plan}. */
 public final class Main {
     private static final int EXIT_NOTHING_TO_WIN = 1;
     private static final int EXIT_ERROR = 2;
     /** Below this share of the sequential time a plan is not worth its risk. */
     private static final double LEAST_GAIN = 0.05;
-    /** What two threads get done, where it was not measured: two quiet cores of a computer. */
+    /** The default throughput of two threads if it was not measured: two idle cores of a computer. */
     private static final double USUAL_SPEEDUP_OF_TWO = 1.9;
     private static final int[] PREDICTED_THREADS = {2, 4, 8};
     private static final int USUAL_LIST_LENGTH = 2300;
@@ -98,9 +98,9 @@ public final class Main {
                 return new Schedule.Speedup(speedup);
             }
         } catch (NumberFormatException e) {
-            // told below
+            // reported below
         }
-        throw new IllegalArgumentException("--speedup " + word + ": what two threads get done is between 1 and 2");
+        throw new IllegalArgumentException("--speedup " + word + ": the throughput of two threads is between 1 and 2");
     }
 
     private static Predicate<String> ambient(Options options) {
@@ -115,7 +115,7 @@ public final class Main {
         };
     }
 
-    /** A class and microseconds a line. */
+    /** A class and microseconds per line. */
     public static Map<String, Double> costs(Path path) throws IOException {
         Map<String, Double> costs = new HashMap<>();
         for (String line : Files.readAllLines(path)) {

@@ -10,14 +10,14 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Which initialisers ran in a sequential preload, in the order in which they began, and during which other one each
- * began; names with dots. Shows what class files hide: reflection, native code, call-backs.
+ * The initialisers of a sequential preload, in the order in which they began, and the initialiser during which each began;
+ * names with dots. They show what class files hide: reflection, native code, call-backs.
  */
 public record Observations(List<String> order, Map<String, String> causes) {
-    /** Nothing was seen. */
+    /** No observations. */
     public static final Observations NONE = new Observations(List.of(), Map.of());
 
-    /** Reads a class and its cause (or {@code -}) a line. */
+    /** Reads a class and its cause (or {@code -}) per line. */
     public static Observations read(Path path) throws IOException {
         List<String> order = new ArrayList<>();
         Map<String, String> causes = new LinkedHashMap<>();
@@ -34,7 +34,7 @@ public record Observations(List<String> order, Map<String, String> causes) {
         return new Observations(order, causes);
     }
 
-    /** Writes what {@link #read} reads. */
+    /** Writes the format that {@link #read} reads. */
     public void write(Path path) throws IOException {
         Files.write(path, order.stream().map(name -> name + " " + causes.getOrDefault(name, "-")).toList());
     }

@@ -10,15 +10,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** A command line: {@code --name value}, {@code --flag}, and the rest. */
+/** A command line: {@code --name value}, {@code --flag}, and other arguments. */
 public final class Options {
     private final Map<String, String> mValues = new LinkedHashMap<>();
     private final List<String> mRest = new ArrayList<>();
 
     /**
-     * Parses {@code arguments}; {@code valued} and {@code flags} are the names that are known, without dashes.
+     * Parses {@code arguments}; {@code valued} and {@code flags} are the known names, without dashes.
      *
-     * @throws IllegalArgumentException when an option is unknown, or its value is missing
+     * @throws IllegalArgumentException if an option is unknown, or its value is missing
      */
     public Options(List<String> arguments, Set<String> valued, Set<String> flags) {
         for (int i = 0; i < arguments.size(); i++) {
@@ -38,7 +38,7 @@ public final class Options {
         }
     }
 
-    /** What is no option. */
+    /** The arguments that are not options. */
     public List<String> rest() {
         return mRest;
     }
@@ -64,12 +64,12 @@ public final class Options {
                 return number;
             }
         } catch (NumberFormatException e) {
-            // told below
+            // reported below
         }
-        throw new IllegalArgumentException("--" + name + " " + word + " is no positive number");
+        throw new IllegalArgumentException("--" + name + " " + word + " is not a positive number");
     }
 
-    /** Paths as a class path writes them. */
+    /** The paths of a class path. */
     public static List<Path> paths(String words) {
         return Arrays.stream(words.split(File.pathSeparator)).filter(word -> !word.isEmpty()).map(Path::of).toList();
     }

@@ -14,7 +14,7 @@ import java.util.stream.Collectors;
 
 import brisk.preload.PreloadPlan;
 
-/** Writes a plan as the preloader reads it. */
+/** Writes a plan in the format of the preloader. */
 public final class PlanWriter {
     private PlanWriter() {}
 
@@ -31,7 +31,7 @@ public final class PlanWriter {
         return lines;
     }
 
-    /** A class that is listed is its place in the list, which is a fifth of what its name is to read. */
+    /** A listed class is written as its index in the list, which takes a fifth of its name's time to read. */
     private static String line(PreloadPlan.Task task, Map<String, Integer> numbers) {
         String dependencies = Arrays.stream(task.dependencies()).mapToObj(Integer::toString).collect(Collectors.joining(","));
         List<String> words = new ArrayList<>();

@@ -19,16 +19,16 @@ import brisk.preload.JarFingerprint;
 import brisk.preload.PreloadPlan;
 import brisk.preload.PreloadReport;
 
-/** Makes a plan from class files, a class list, and what was measured and seen of the list's initialisation. */
+/** Makes a plan from class files, a class list, and measurements and observations of the list's initialisation. */
 public final class Planner {
-    /** What a class is taken to cost that was not measured, in microseconds. */
+    /** The assumed cost of a class that was not measured, in microseconds. */
     private static final double UNMEASURED_COST_US = 50;
-    /** What a thread needs to take a task, in microseconds. */
+    /** The cost for a thread to take a task, in microseconds. */
     private static final double LEAST_COST_US = 1;
-    /** Tasks are joined until each is about this part of all classes' cost. */
+    /** Tasks are joined until each has about this part of all classes' cost. */
     private static final int GRAINS = 100;
 
-    /** What to plan from. */
+    /** The planner's input. */
     public static final class Input {
         List<Path> jars = List.of();
         List<Path> boundTo = List.of();
@@ -46,31 +46,31 @@ public final class Planner {
             this.list = list;
         }
 
-        /** The jars whose fingerprints the plan bears, when a device does not carry the class files themselves. */
+        /** The jars whose fingerprints the plan contains, if a device does not have the class files themselves. */
         public Input boundTo(List<Path> jars) {
             boundTo = jars;
             return this;
         }
 
-        /** What each class costs, in microseconds, by its name with dots; and {@link PreloadReport#RESOURCES}. */
+        /** The cost of each class in microseconds, by its name with dots; and {@link PreloadReport#RESOURCES}. */
         public Input costsUs(Map<String, Double> costs) {
             costsUs = costs;
             return this;
         }
 
-        /** How much of each class's cost is loading, in microseconds; nothing where it is not known. */
+        /** The loading part of each class's cost, in microseconds; nothing if unknown. */
         public Input loadsUs(Map<String, Double> loads) {
             loadsUs = loads;
             return this;
         }
 
-        /** What was seen to be initialised, beyond the list. */
+        /** The observed initialisations, beyond the list. */
         public Input observations(Observations seen) {
             observations = seen;
             return this;
         }
 
-        /** Which classes (internal names) are initialised before any preloading. */
+        /** True for classes (internal names) that are initialised before any preloading. */
         public Input ambient(Predicate<String> classes) {
             ambient = classes;
             return this;
@@ -83,51 +83,51 @@ public final class Planner {
         }
     }
 
-    /** A plan, and what is to be known about it. */
+    /** A plan, and facts about it. */
     public record Result(PreloadPlan plan, Map<String, JarFingerprint> jars, ClassList list, Schedule schedule,
             Statistics statistics) {
-        /** Microseconds that classes and measured resources take on {@code threads}. */
+        /** Predicted microseconds of classes and measured resources on {@code threads}. */
         public double predictedUs(int threads, Schedule.Speedup speedup) {
             return schedule.makespan(threads, speedup);
         }
 
-        /** The same when the preloader itself takes {@code ownUs} of one thread, to read the plan and to start the others. */
+        /** The same with {@code ownUs} of overhead on one thread, to read the plan and to start the other threads. */
         public double predictedUs(int threads, Schedule.Speedup speedup, double ownUs) {
             return schedule.with(ownUs).makespan(threads, speedup);
         }
 
-        /** The same where resources take {@code us}. */
+        /** The same with {@code us} for resources. */
         public Result withResources(double us) {
             return new Result(plan, jars, list, schedule.withResources(us), statistics);
         }
 
-        /** Microseconds that classes and measured resources take on one thread. */
+        /** Microseconds of classes and measured resources on one thread. */
         public double sequentialUs() {
             return schedule.total();
         }
 
-        /** Microseconds that no number of threads can do without. */
+        /** The critical path in microseconds, a lower limit for any number of threads. */
         public double longestWayUs() {
             return schedule.longestWay();
         }
     }
 
-    /** The size of what was planned, and the names of the list that the jars lack. */
+    /** The size of the plan's input, and the names of the list that the jars lack. */
     public record Statistics(int listed, List<String> unknown, int observed, int classes, int methods, int tasks, int largestTask,
             int inCycles, int exclusive, int unplannedCycles, int measured) {}
 
     private Planner() {}
 
     /**
-     * Plans.
+     * Makes a plan.
      *
-     * @throws IOException when a jar cannot be read
-     * @throws IllegalArgumentException when the jars lack the method that preloads resources, or every class of the list
+     * @throws IOException if a jar cannot be read
+     * @throws IllegalArgumentException if the jars lack the method that preloads resources, or every class of the list
      */
     public static Result plan(Input input) throws IOException {
         try (Program program = Program.open(input.jars)) {
             InitializationGraph graph = new InitializationGraph(program, input.ambient);
-            // Those that were seen come in the order in which they began: the order within a cycle.
+            // Observed classes are in the order in which they began: the order within a cycle.
             Set<String> wanted = new LinkedHashSet<>(input.observations.order());
             wanted.addAll(input.list.names());
             List<String> planned = new ArrayList<>();
@@ -196,8 +196,8 @@ public final class Planner {
     }
 
     /**
-     * What was measured, and nothing for what is not initialised: classes that the jars lack, and arrays, whose elements'
-     * classes are only loaded (JLS 12.4.1). No gain is predicted from these.
+     * The measured costs, without classes that are not initialised: those that the jars lack, and arrays, whose elements'
+     * classes are only loaded (JLS 12.4.1). They contribute no gain.
      */
     private static Map<String, Double> costsUs(Input input, List<String> unknown) {
         Map<String, Double> costsUs = new HashMap<>(input.costsUs);
@@ -216,8 +216,8 @@ public final class Planner {
     }
 
     /**
-     * The most urgent first; a task is more urgent than all that wait for it. Resources that were not measured are taken
-     * to be the longest way: begun last, they would be all that one thread does while the others have nothing left.
+     * The most urgent first; a task is more urgent than all tasks that wait for it. Unmeasured resources are assumed to be the
+     * critical path: started last, they would be the only work of one thread while the other threads have none left.
      */
     private static List<Tasks.Task> ranked(List<Tasks.Task> tasks, Map<String, Double> costsUs) {
         double longestUs = new Schedule(tasks, costs(tasks, costsUs, LEAST_COST_US), new double[tasks.size()]).longestWay();
@@ -255,7 +255,7 @@ public final class Planner {
         return cost;
     }
 
-    /** {@code resourcesUs} is what resources are taken to cost when they were not measured. */
+    /** {@code resourcesUs} is the assumed cost of resources that were not measured. */
     private static double[] costs(List<Tasks.Task> tasks, Map<String, Double> costsUs, double resourcesUs) {
         return tasks.stream().mapToDouble(task -> cost(task, costsUs, resourcesUs)).toArray();
     }

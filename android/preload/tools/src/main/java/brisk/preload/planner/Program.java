@@ -26,7 +26,7 @@ import org.objectweb.asm.FieldVisitor;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 
-/** The classes of some jars: their hierarchy at once, their code when it is asked for. */
+/** The classes of some jars: their hierarchy at once, their code on demand. */
 final class Program implements Closeable {
     private static final int HIERARCHY = ClassReader.SKIP_CODE | ClassReader.SKIP_DEBUG | ClassReader.SKIP_FRAMES;
 
@@ -39,9 +39,9 @@ final class Program implements Closeable {
     private final Set<String> mRead = new HashSet<>();
 
     /**
-     * Reads the hierarchy of the classes in {@code jars}; of a class that is in several the first counts, as on a class path.
+     * Reads the hierarchy of the classes in {@code jars}; of duplicate classes the first is used, as on a class path.
      *
-     * @throws IOException when a jar cannot be read or holds a class that is none
+     * @throws IOException if a jar cannot be read or holds an invalid class file
      */
     static Program open(List<Path> jars) throws IOException {
         Program program = new Program();
@@ -80,7 +80,7 @@ final class Program implements Closeable {
                     mPlaces.put(info.name, new Place(jar, entry));
                 }
             } catch (RuntimeException e) {
-                throw new IOException(path + ": " + name + " is no class that can be read: " + e, e);
+                throw new IOException(path + ": " + name + " is not a readable class: " + e, e);
             }
         }
     }
@@ -106,12 +106,12 @@ final class Program implements Closeable {
         return info;
     }
 
-    /** The class, or null when the jars lack it. */
+    /** The class, or null if the jars lack it. */
     ClassInfo find(String name) {
         return mClasses.get(name);
     }
 
-    /** True when the jars hold the class called {@code name}, as {@code Class.forName} takes it; of an array, its element's. */
+    /** True if the jars have the class {@code name}, as for {@code Class.forName}; of an array, its element's class. */
     boolean has(String name) {
         String element = name.replaceFirst("^\\[+", "");
         if (element.length() == name.length()) {
@@ -128,7 +128,7 @@ final class Program implements Closeable {
         return mClasses.values();
     }
 
-    /** What the code of {@code method} uses. */
+    /** The uses in the code of {@code method}. */
     List<ClassInfo.Use> uses(MethodInfo method) {
         ClassInfo owner = method.owner;
         if (mRead.add(owner.name)) {
@@ -167,7 +167,7 @@ final class Program implements Closeable {
         return seen;
     }
 
-    /** Every type above {@code info}, itself first; names that the jars lack are among them. */
+    /** Every type above {@code info}, itself first; this includes names that the jars lack. */
     Set<String> allSupertypes(ClassInfo info) {
         Set<String> seen = new HashSet<>();
         Deque<String> ways = new ArrayDeque<>(List.of(info.name));
@@ -181,7 +181,7 @@ final class Program implements Closeable {
         return seen;
     }
 
-    /** The method that runs when {@code signature} is called on an instance of {@code info}; null when the jars lack it. */
+    /** The method that runs if {@code signature} is called on an instance of {@code info}; null if the jars lack it. */
     MethodInfo resolve(ClassInfo info, String signature) {
         for (ClassInfo here = info; here != null; here = here.superName == null ? null : find(here.superName)) {
             MethodInfo method = here.methods.get(signature);
@@ -199,7 +199,7 @@ final class Program implements Closeable {
         return null;
     }
 
-    /** The class or interface that declares the static field {@code field} as code in {@code owner}'s name finds it. */
+    /** The class or interface that declares the static field {@code field}, resolved from code in {@code owner}. */
     ClassInfo declaring(String owner, String field) {
         ClassInfo info = find(owner);
         if (info == null || info.staticFields.contains(field)) {

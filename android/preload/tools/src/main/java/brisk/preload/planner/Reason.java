@@ -6,7 +6,7 @@ import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
 
-/** Why a file cannot be used, in words: the message of a {@link FileSystemException} is its path, and mostly no more. */
+/** Why a file cannot be used: the message of a {@link FileSystemException} is mostly only its path. */
 final class Reason {
     private Reason() {}
 

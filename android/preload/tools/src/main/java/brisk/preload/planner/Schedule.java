@@ -9,19 +9,19 @@ import java.util.List;
 import java.util.Map;
 import java.util.PriorityQueue;
 
-/** What a plan takes on a number of threads, by the rule that the preloader follows; no clock, no thread. */
+/** A plan's duration on a number of threads, by the rule that the preloader follows; no clock, no thread. */
 public final class Schedule {
     /**
-     * How much two threads get done together, in units of one: whatever they do, and where both load classes, which a virtual
-     * machine may let only one do at a time. Each further thread is taken to cost the others as much as the second.
+     * The joint throughput of two threads, in units of one: in general, and where both load classes, which a virtual machine
+     * may serialise. Each further thread is assumed to slow the others as much as the second.
      */
     public record Speedup(double ofTwo, double ofTwoThatLoad) {
-        /** Loading is like everything else. */
+        /** Loading scales like other work. */
         public Speedup(double ofTwo) {
             this(ofTwo, ofTwo);
         }
 
-        /** How fast one thread is beside {@code others}, of which {@code loading} load; 1 is alone. */
+        /** The speed of one thread next to {@code others}, of which {@code loading} load; 1 is alone. */
         double rate(boolean loads, int others, int loading) {
             double usual = 2 / ofTwo - 1;
             double ofLoading = loads ? 2 / ofTwoThatLoad - 1 : usual;
@@ -37,7 +37,7 @@ public final class Schedule {
     private final double[] mUrgency;
     private final List<List<Integer>> mDependants = new ArrayList<>();
 
-    /** {@code costs} are microseconds, a figure a task; {@code loads} is how much of that is loading. */
+    /** {@code costs} are microseconds, one per task; {@code loads} is the loading part of them. */
     Schedule(List<Tasks.Task> tasks, double[] costs, double[] loads) {
         mTasks = tasks;
         mCosts = costs;
@@ -58,7 +58,7 @@ public final class Schedule {
         }
     }
 
-    /** The same with one task more that takes {@code costUs} and that nothing waits for. */
+    /** The same with one more task that takes {@code costUs} and has no dependants. */
     Schedule with(double costUs) {
         List<Tasks.Task> tasks = new ArrayList<>(mTasks);
         tasks.add(new Tasks.Task(List.of(), new int[0], false));
@@ -67,7 +67,7 @@ public final class Schedule {
         return new Schedule(tasks, costs, Arrays.copyOf(mLoads, tasks.size()));
     }
 
-    /** The same where resources take {@code us}. */
+    /** The same with {@code us} for resources. */
     Schedule withResources(double us) {
         double[] costs = mCosts.clone();
         for (int task = 0; task < costs.length; task++) {
@@ -78,7 +78,7 @@ public final class Schedule {
         return new Schedule(mTasks, costs, mLoads);
     }
 
-    /** Microseconds on the longest way from the task to the end. */
+    /** Microseconds on the longest path from the task to the end. */
     double urgency(int task) {
         return mUrgency[task];
     }
@@ -99,7 +99,7 @@ public final class Schedule {
         return total;
     }
 
-    /** When the last task is done, in microseconds: the most urgent ready task first, exclusive ones one at a time. */
+    /** The end of the last task, in microseconds: the most urgent ready task first, exclusive ones one at a time. */
     double makespan(int threads, Speedup speedup) {
         return new Run(threads, speedup).makespan();
     }
@@ -140,7 +140,7 @@ public final class Schedule {
             return mCosts[task] - mLeft[task] < mLoads[task] - EPSILON_US;
         }
 
-        /** Lets time pass until a task ends, or one that loads begins to initialise; returns how much. */
+        /** Advances the time until a task ends, or until a loading task begins to initialise; returns by how much. */
         private double step() {
             int loading = (int) mActive.stream().filter(this::loads).count();
             Map<Integer, Double> rates = new HashMap<>();

@@ -5,10 +5,10 @@ import java.util.Arrays;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
-/** What there is to say about a plan, for a person or a program. */
+/** The summary of a plan, for users or programs. */
 final class Summary {
     private static final int SCHEMA = 1;
-    /** So many unknown classes are named to a person; a program gets all. */
+    /** The number of unknown classes in the text; JSON has all of them. */
     private static final int NAMED = 10;
 
     private Summary() {}
@@ -16,7 +16,7 @@ final class Summary {
     static String text(Planner.Result result, Schedule.Speedup speedup, int[] threads) {
         Planner.Statistics about = result.statistics();
         StringBuilder text = new StringBuilder();
-        line(text, "%d classes of the list, %d of them unknown to the jars; %d more that were seen", about.listed(),
+        line(text, "%d classes of the list, %d of them unknown to the jars; %d more were observed", about.listed(),
                 about.unknown().size(), about.observed());
         about.unknown().stream().limit(NAMED).forEach(name -> line(text, "  unknown: %s", name.replaceAll("\\p{Cntrl}", "?")));
         if (about.unknown().size() > NAMED) {
@@ -26,9 +26,9 @@ final class Summary {
                 about.inCycles());
         line(text, "%d tasks are exclusive: they may enter one of %d cycles that no recording shows", about.exclusive(),
                 about.unplannedCycles());
-        line(text, "looked into %d classes and %d methods; %d classes have a measured cost", about.classes(),
+        line(text, "read %d classes and %d methods; %d classes have a measured cost", about.classes(),
                 about.methods(), about.measured());
-        line(text, "one thread %.1f ms, the longest way %.1f ms", result.schedule().total() / 1000,
+        line(text, "one thread %.1f ms, the critical path %.1f ms", result.schedule().total() / 1000,
                 result.schedule().longestWay() / 1000);
         for (int count : threads) {
             double predictedUs = result.predictedUs(count, speedup);
@@ -70,7 +70,7 @@ final class Summary {
                 predictions);
     }
 
-    /** {@code name}, which is whatever a list holds, as a JSON string. */
+    /** {@code name}, which may contain any character, as a JSON string. */
     private static String quoted(String name) {
         StringBuilder text = new StringBuilder("\"");
         for (char letter : name.toCharArray()) {

@@ -13,12 +13,12 @@ import java.util.stream.IntStream;
  * The planned classes as tasks: the components of the initialisation graph, each with the tasks that must be done before.
  *
  * <p>Why no two threads can wait for each other's initialisers: a thread that waits for a class in initialisation leads to it in
- * the graph, so that those who wait in a circle are all of one component. A component's planned classes are one task, and
- * whatever leads to them comes later. What is left are components of classes that are not planned, since no recording shows
- * their initialisation: the tasks that may enter such a component of two classes or more are exclusive.
+ * the graph, so threads that wait in a circle are all in one component. A component's planned classes are one task, and
+ * everything that leads to them comes later. What remains are components of classes that are not planned, since no recording
+ * shows their initialisation: the tasks that may enter such a component of two classes or more are exclusive.
  */
 final class Tasks {
-    /** One task; {@code dependencies} are reduced to those that no other of them implies. */
+    /** One task; {@code dependencies} are reduced to those that no other dependency implies. */
     record Task(List<String> classes, int[] dependencies, boolean exclusive) {}
 
     private final Digraph mGraph;
@@ -33,8 +33,8 @@ final class Tasks {
     private int mUnplannedCycles;
 
     /**
-     * Makes tasks of {@code planned}, which are in the order in which a component's classes are to be initialised;
-     * {@code classNodes} are all classes of the graph.
+     * Makes tasks of {@code planned}, which is in the order in which a component's classes are initialised; {@code classNodes}
+     * are all classes of the graph.
      */
     Tasks(Digraph graph, Map<String, Integer> classNodes, List<String> planned) {
         mGraph = graph;
@@ -55,7 +55,7 @@ final class Tasks {
         return mTasks;
     }
 
-    /** How many cycles of classes that are not planned some task may enter. */
+    /** The number of cycles of unplanned classes that some task may enter. */
     int unplannedCycles() {
         return mUnplannedCycles;
     }
@@ -66,7 +66,7 @@ final class Tasks {
     }
 
     private void makeTasks(Map<Integer, List<String>> members) {
-        // Components are numbered so that what one leads to comes before it.
+        // Components are numbered so that those that one leads to come before it.
         List<List<Integer>> nodes = new ArrayList<>();
         for (int component = 0; component < mComponents; component++) {
             nodes.add(new ArrayList<>(1));
@@ -92,7 +92,7 @@ final class Tasks {
         }
     }
 
-    /** The tasks that the component leads to, those excepted that only other tasks lead to. */
+    /** The tasks that the component leads to, without those that only other tasks lead to. */
     private BitSet reachedFrom(int component, List<Integer> nodes) {
         BitSet reached = new BitSet();
         for (int node : nodes) {
@@ -120,7 +120,7 @@ final class Tasks {
         return direct.stream().toArray();
     }
 
-    /** Which nodes lead, over classes that are not planned alone, to a cycle of two such classes or more. */
+    /** The nodes that lead, over unplanned classes only, to a cycle of two such classes or more. */
     private boolean[] entersCycle(Map<String, Integer> classNodes) {
         boolean[] isPlanned = new boolean[mGraph.size()];
         mPlanned.values().forEach(node -> isPlanned[node] = true);
@@ -131,7 +131,7 @@ final class Tasks {
         for (int node = 0; node < mGraph.size(); node++) {
             for (int edge = 0; edge < mGraph.count(node); edge++) {
                 int target = mGraph.target(node, edge);
-                // A planned class is done before what leads to it begins: nothing is behind it any more.
+                // A planned class is done before the nodes that lead to it begin: nothing behind it matters.
                 if (!isPlanned[target]) {
                     rest.connect(node, target);
                 }
@@ -146,7 +146,7 @@ final class Tasks {
         for (int component = 0; component < enters.length; component++) {
             enters[component] = classes[component] > 1;
         }
-        // By component, what one leads to first.
+        // By component, those that one leads to first.
         Integer[] order = IntStream.range(0, mGraph.size()).boxed()
                 .sorted(Comparator.comparingInt(node -> components.of()[node])).toArray(Integer[]::new);
         for (int node : order) {

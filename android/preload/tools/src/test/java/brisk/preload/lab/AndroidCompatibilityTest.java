@@ -29,7 +29,7 @@ import org.objectweb.asm.Handle;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 
-/** Whatever the preloader calls, Android 4.1.2 has. */
+/** Android 4.1.2 has everything that the preloader calls. */
 class AndroidCompatibilityTest {
     private final Map<String, Set<String>> mMembers = new HashMap<>();
     private final Map<String, List<String>> mAbove = new HashMap<>();

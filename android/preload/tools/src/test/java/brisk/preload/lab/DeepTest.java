@@ -18,7 +18,7 @@ import brisk.preload.planner.Planner;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** What takes minutes: {@code ./dev test --deep}. */
+/** Tests that take minutes: {@code ./dev test --deep}. */
 @Tag("deep")
 class DeepTest {
     private static final Path FRAMEWORKS = Path.of(System.getProperty("brisk.frameworks"));

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What hangs, hangs in a process of its own, is told, and makes the next start sequential. */
+/** A preload that hangs does so in its own process, is reported, and makes the next start sequential. */
 class FaultTest {
     @TempDir
     Path mFolder;
@@ -50,10 +50,10 @@ class FaultTest {
         return Child.start(null, List.of(), arguments);
     }
 
-    /** A plan that misses an edge is the worst there can be: two threads in one cycle. */
+    /** The worst plan misses an edge: two threads in one cycle. */
     // Verifies PRELOAD-1.
     @Test
-    void a_deadlock_is_told_and_the_next_start_is_sequential() throws IOException {
+    void a_deadlock_is_reported_and_the_next_start_is_sequential() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("A").readsField("B");
         fixture.add("B").readsField("A");
@@ -69,12 +69,12 @@ class FaultTest {
         Child next = zygote("plan");
         assertEquals(0, next.join(), next.text());
         assertEquals("off", next.runs().get(0).mode());
-        assertTrue(next.text().contains("did not come to its end"), next.text());
+        assertTrue(next.text().contains("did not end"), next.text());
     }
 
     // Verifies PRELOAD-1.
     @Test
-    void an_initialiser_without_end_is_told_by_name() throws IOException {
+    void an_initialiser_without_end_is_reported_by_name() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("Good");
         fixture.add("Endless").endless();

@@ -24,13 +24,13 @@ import org.junit.jupiter.api.Test;
 
 import brisk.preload.ClassList;
 
-/** The classes of Android 4.1.2, in Java machines of their own. */
+/** The classes of Android 4.1.2, each test in its own Java machine. */
 class RealFrameworkTest {
     private static final Path FRAMEWORKS = Path.of(System.getProperty("brisk.frameworks"));
     private static final Path SCRATCH = Path.of(System.getProperty("brisk.scratch"));
     private static final Pattern INITIALIZING = Pattern.compile("Initializing '([^']+)'");
 
-    /** What a zygote that boots lets others say. */
+    /** Output of the processes that a booting zygote starts. */
     private static final List<String> STARTED = List.of("the server", "the application");
 
     private static Rehearsal sRehearsal;
@@ -49,7 +49,7 @@ class RealFrameworkTest {
         assertTrue(initialised >= 0.95 * 2300, initialised + " of 2300 initialise");
     }
 
-    /** By the Java machine's own account, on classes that nothing but the stubs has changed. */
+    /** By the Java machine's own report, on classes that only the stubs have changed. */
     // Verifies PRELOAD-1.
     @Test
     void every_mode_initialises_exactly_what_the_sequential_one_does() throws IOException {
@@ -116,7 +116,7 @@ class RealFrameworkTest {
         }
     }
 
-    /** What the paper's method leaves undone: the child goes, and what it has initialised with it. */
+    /** The limit of the paper's method: the child exits, and its initialised classes with it. */
     // Verifies PRELOAD-2.
     @Test
     void a_parent_lacks_the_classes_that_its_fork_has_initialised() throws IOException {
@@ -156,7 +156,7 @@ class RealFrameworkTest {
         }
     }
 
-    /** What it says until its loop has served one request, and what it measures then. */
+    /** Its output until its loop has served one request, and its measurements then. */
     private static List<String> boot(String mode) throws IOException {
         String boot = "-Xbootclasspath/a:" + sRehearsal.stubbed() + File.pathSeparator + Child.preloader();
         List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
@@ -190,7 +190,7 @@ class RealFrameworkTest {
 
     @Test
     void the_naive_halves_deadlock_where_initialisers_meet() throws IOException {
-        // Two classes of a cycle, one in each half of the list, each begun before the other is asked for.
+        // Two classes of a cycle, one in each half of the list, each begun before the other is needed.
         Path list = Files.write(sRehearsal.file("cycle"), List.of("brisk.preload.lab.Cycle$First", "brisk.preload.lab.Cycle$Second"));
         Child halves = Child.start(null, List.of(), List.of("--mode", "halves", "--list", list.toString(), "--stall-ms", "500",
                 "--own", sRehearsal.hooked().toString(), "--meet", "brisk.preload.lab.Cycle$First,brisk.preload.lab.Cycle$Second"));

@@ -28,7 +28,7 @@ import brisk.preload.PreloadPlan;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The graph, its components, the schedule, and what becomes of them. */
+/** The graph, its components, the schedule, and the tasks made of them. */
 class PlannerTest {
     @TempDir
     Path mFolder;
@@ -85,7 +85,7 @@ class PlannerTest {
         PreloadPlan plan = plan(fixture, fixture.names(), Observations.NONE);
         assertEquals(Set.of("made.F"), before(plan, "made.Field"));
         assertEquals(Set.of("made.M"), before(plan, "made.Method"));
-        // A virtual call may be answered by every subclass.
+        // A virtual call may have any subclass's method as its target.
         assertEquals(Set.of("made.V", "made.P"), before(plan, "made.Virtual"));
         assertTrue(before(plan, "made.Privileged").contains("made.P"));
         assertEquals(Set.of("made.N"), before(plan, "made.Named"));
@@ -188,7 +188,7 @@ class PlannerTest {
     }
 
     @Test
-    void a_schedule_is_what_a_person_would_draw() {
+    void a_schedule_matches_one_made_by_hand() {
         Schedule.Speedup perfect = new Schedule.Speedup(2);
         List<Tasks.Task> independent = List.of(task(false), task(false), task(false), task(false));
         Schedule four = schedule(independent, 10, 10, 10, 10);
@@ -202,7 +202,7 @@ class PlannerTest {
         assertArrayEquals(new double[] {18, 13, 7}, new double[] {chain.urgency(0), chain.urgency(1), chain.urgency(2)}, 1e-9);
         Schedule exclusive = schedule(List.of(task(true), task(true), task(false)), 10, 10, 10);
         assertEquals(20, exclusive.makespan(3, perfect), 1e-9);
-        // The long one first: begun last it would end at 30.
+        // The long one first: started last it would end at 30.
         Schedule uneven = schedule(List.of(task(false), task(false), task(false)), 10, 10, 20);
         assertEquals(20, uneven.makespan(2, perfect), 1e-9);
     }
@@ -211,7 +211,7 @@ class PlannerTest {
         return new Tasks.Task(List.of(name), dependencies, false);
     }
 
-    /** Each task's classes and whose tasks come before it. */
+    /** Each task's classes and the classes of its dependencies. */
     private static List<String> words(List<Tasks.Task> tasks) {
         List<String> words = new ArrayList<>();
         for (Tasks.Task task : tasks) {
@@ -226,7 +226,7 @@ class PlannerTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void small_tasks_are_joined_where_no_thread_waits_long_for_it() {
+    void small_tasks_are_joined_without_long_waits() {
         // B and C need A, D needs both; E and F need none.
         List<Tasks.Task> tasks =
                 List.of(named("A"), named("B", 0), named("C", 0), named("D", 1, 2), named("E"), named("F"));
@@ -252,7 +252,7 @@ class PlannerTest {
                 costs[number] = random.nextInt(4);
             }
             List<Tasks.Task> coarse = Coarsening.of(tasks, costs, random.nextInt(10));
-            // As one thread would go through it: each finds done what it needs, and all come once.
+            // In the order of one thread: dependencies come first, and each class comes once.
             Map<String, Integer> done = new HashMap<>();
             for (int place = 0; place < coarse.size(); place++) {
                 for (int dependency : coarse.get(place).dependencies()) {
@@ -270,7 +270,7 @@ class PlannerTest {
         }
     }
 
-    /** Whether a task waits for another, over however many. */
+    /** True if a task depends on another, directly or indirectly. */
     private static boolean comesAfter(List<Tasks.Task> tasks, int task, int other) {
         for (int dependency : tasks.get(task).dependencies()) {
             if (dependency == other || comesAfter(tasks, dependency, other)) {
@@ -281,7 +281,7 @@ class PlannerTest {
     }
 
     @Test
-    void the_most_urgent_stands_first_and_after_its_dependencies() throws IOException {
+    void the_most_urgent_task_is_first_after_its_dependencies() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("Light");
         fixture.add("Heavy").readsField("Base");
@@ -299,7 +299,7 @@ class PlannerTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void resources_are_as_urgent_as_what_they_take() throws IOException {
+    void resources_are_as_urgent_as_their_cost() throws IOException {
         Fixture fixture = new Fixture();
         fixture.add("Drawable");
         fixture.add("Heavy");
@@ -320,12 +320,12 @@ class PlannerTest {
             assertEquals(entry.getValue(), String.join(", ", order));
             Planner.Result longer = result.withResources(2000);
             assertEquals(3504, longer.sequentialUs(), 1e-6);
-            assertEquals(2002, longer.predictedUs(2, new Schedule.Speedup(2)), 1e-6, "those that need nothing run beside");
+            assertEquals(2002, longer.predictedUs(2, new Schedule.Speedup(2)), 1e-6, "independent tasks run in parallel");
         }
     }
 
     @Test
-    void a_jar_that_holds_rubbish_is_refused_by_name() throws IOException {
+    void an_invalid_jar_is_refused_by_name() throws IOException {
         Path rubbish = Files.write(mFolder.resolve("rubbish.jar"), new byte[100]);
         ClassList list = ClassList.read(Fixture.list(mFolder.resolve("list"), List.of("a.A", "made.A")).toFile());
         String said = assertThrows(IOException.class, () -> Planner.plan(new Planner.Input(List.of(rubbish), list))).getMessage();
@@ -349,7 +349,7 @@ class PlannerTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void arrays_are_known_by_their_elements() throws IOException {
+    void arrays_are_identified_by_their_elements() throws IOException {
         Planner.Result result = result("made.A", "[B", "[[J", "[Lmade.B;", "[[Lmade.A;", "[Lmade.None;", "[Q", "[made.A", "[L;");
         assertEquals(List.of("[Lmade.None;", "[Q", "[made.A", "[L;"), result.statistics().unknown());
         assertEquals(9, result.plan().tasks().size(), "the preloader tries them all, as the platform does");
@@ -357,11 +357,11 @@ class PlannerTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void nothing_is_won_with_what_is_not_initialised() throws IOException {
+    void classes_that_are_not_initialised_give_no_gain() throws IOException {
         Schedule.Speedup perfect = new Schedule.Speedup(2);
         double alone = result("made.A").sequentialUs();
         Planner.Result result = result("made.A", "a.garbage", "more garbage", "yet.More", "[Lmade.B;");
-        // Each task costs a thread a microsecond to take, and nothing else.
+        // Each task costs only the microsecond that a thread needs to take it.
         assertEquals(alone + 4, result.sequentialUs(), 1e-6);
         assertEquals(alone, result.predictedUs(2, perfect), 1e-6);
         assertTrue(result("made.A", "made.B").predictedUs(2, perfect) < 0.6 * result("made.A", "made.B").sequentialUs());
@@ -382,7 +382,7 @@ class PlannerTest {
 
     // Verifies PRELOAD-2.
     @Test
-    void a_list_of_nothing_is_refused() {
+    void a_list_without_classes_is_refused() {
         String empty = assertThrows(IllegalArgumentException.class, () -> result()).getMessage();
         assertEquals("the list names no class", empty);
         String garbage = assertThrows(IllegalArgumentException.class, () -> result("x", "y", "z")).getMessage();
