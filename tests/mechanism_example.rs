@@ -209,7 +209,7 @@ impl Policy for Everything {
         lines.extend(self.child.as_ref().map(|child| format!("to number {}", child.edition)));
     }
 
-    fn demand_threads(&self, _now: BootTime, demand: &mut ThreadDemand) {
+    fn demand_threads(&self, demand: &mut ThreadDemand) {
         demand.facts.push(1);
     }
 

@@ -185,7 +185,7 @@ impl Mechanisms {
     /// The facts that mechanisms want with the next sample of threads, each thread once.
     pub fn thread_demand(&self, now: BootTime) -> ThreadDemand {
         let mut demand = ThreadDemand::default();
-        self.all().for_each(|mechanism| mechanism.demand_threads(now, &mut demand));
+        self.all().for_each(|mechanism| mechanism.demand_threads(&mut demand));
         demand.facts.sort_unstable();
         demand.facts.dedup();
         demand

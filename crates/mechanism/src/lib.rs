@@ -93,9 +93,9 @@ pub trait Policy: std::fmt::Debug {
         let _ = pids;
     }
 
-    /// Appends to `demand` the facts that it wants with the next sample of threads at `now`.
-    fn demand_threads(&self, now: BootTime, demand: &mut ThreadDemand) {
-        let _ = (now, demand);
+    /// Appends to `demand` the facts that it wants with the next sample of threads.
+    fn demand_threads(&self, demand: &mut ThreadDemand) {
+        let _ = demand;
     }
 
     /// How threads are to be sampled for it; `None` where it has no preference.

@@ -50,11 +50,10 @@ impl Sampler {
         let now = BootTime::now();
         let sample = self.threads.sample(now).context("cannot sample threads")?;
         let mut demand = ThreadDemand::default();
-        self.policy.demand_threads(now, &mut demand);
+        self.policy.demand_threads(&mut demand);
         let facts = thread_facts::of_each(&self.root, &demand.facts, &self.groups);
         let online = hotplug::online(&self.root).unwrap_or_default();
-        let groups = demand.groups.then(|| self.groups.weighed(&self.root));
-        self.tell(now, &Event::Threads { sample, facts, online, groups });
+        self.tell(now, &Event::Threads { sample, facts, online });
         Ok(())
     }
 

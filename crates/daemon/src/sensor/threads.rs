@@ -64,8 +64,7 @@ impl ThreadSampler {
         match threads.sample(now) {
             Ok(sample) => {
                 let facts = thread_facts::of_each(root, &demand.facts, &self.groups);
-                let groups = demand.groups.then(|| self.groups.weighed(root));
-                Some(Event::Threads { sample, facts, online: hotplug::online(root).unwrap_or_default(), groups })
+                Some(Event::Threads { sample, facts, online: hotplug::online(root).unwrap_or_default() })
             }
             Err(error) => {
                 tracing::debug!("{error}");

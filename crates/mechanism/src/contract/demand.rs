@@ -9,8 +9,6 @@ use brisk_sys::sched::threads::Sensing;
 pub struct ThreadDemand {
     /// The threads whose facts are wanted.
     pub facts: Vec<u32>,
-    /// True when the groups of the sub-tree that is delegated to brisk are wanted too.
-    pub groups: bool,
 }
 
 /// How threads are sampled.

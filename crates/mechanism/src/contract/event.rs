@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
-use brisk_sys::cgroup::weight::WeighedGroup;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Sample;
 
@@ -50,9 +49,6 @@ pub enum Event {
         facts: Vec<ThreadFacts>,
         /// The CPUs that are online; empty when unknown.
         online: Vec<u32>,
-        /// The groups of the sub-tree that is delegated to brisk, where they were requested.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        groups: Option<Vec<WeighedGroup>>,
     },
     /// CPUs went online or offline, or a cpufreq policy changed its governor: tunables must be looked up again.
     DeviceChanged,

@@ -4,7 +4,6 @@ use super::by_itself::{Asker, decision};
 use super::{NAME, PlacementConfig, PlacementPolicy, probe};
 use crate::{Decision, Enabled, Mechanism, SupportState, Surroundings};
 use brisk_sys::BootTime;
-use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::system::other_managers;
 
 impl Mechanism for PlacementPolicy {
@@ -18,7 +17,6 @@ impl Mechanism for PlacementPolicy {
         let support = probe::support(root, &config, &machine, &decision);
         let lowest = probe::lowest_io_priority(root, &config, support.state == SupportState::Active);
         self.take_storage(lowest, &config);
-        self.take_units(Groups::of(root, &config.groups).has_units());
         self.replace(config, support, machine, decisions);
     }
 

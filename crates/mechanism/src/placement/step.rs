@@ -196,6 +196,7 @@ mod tests {
             clamps: Clamps::default(),
             groups: Memberships::default(),
             scheduling_group: SchedulingGroup::default(),
+            weighed: Vec::new(),
             children_ticks: 0,
         }
     }

@@ -7,26 +7,21 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::group::is_ours;
-use super::hierarchy::{children, members};
-use super::unit::{Unit, Units};
+use super::unit::Unit;
 use crate::{DeviceError, Root};
 
 pub use super::unit::IDLE;
 
 const FILE: &str = "cpu.weight";
 const IDLE_FILE: &str = "cpu.idle";
-/// A sub-tree with more groups than this is not read at all.
-const MOST_GROUPS: usize = 512;
 
-/// One sample of a group.
+/// A control group and its weight among its siblings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeighedGroup {
     pub folder: PathBuf,
     /// Its weight; none where brisk must not change it: its siblings are outside the sub-tree, a manager controls it, or it is
     /// idle already.
     pub weight: Option<u32>,
-    /// Its processes, without those of its children, unless those are threaded.
-    pub pids: Vec<u32>,
 }
 
 /// The weight of the group in `folder`: 1 to 10000, or [`IDLE`]. For a unit that has ended, the weight that was set at runtime.
@@ -66,36 +61,25 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
     }
 }
 
-/// The group in `tree` and all below it that hold processes of their own, each followed by its descendants.
-pub fn groups(root: &Root, tree: &Path) -> Vec<WeighedGroup> {
-    // A systemd runs in that group and manages its siblings.
-    let is_managed = |folder: &Path| root.exists(folder.join("init.scope"));
-    let is_below = |folder: &&Path| folder.starts_with(tree);
-    walk(root, tree, |folder| folder != tree && !folder.ancestors().skip(1).take_while(is_below).any(is_managed))
-}
-
-/// The groups of the hierarchy at `top`, each followed by its descendants; those of systemd units have a weight where this
-/// process may call their manager.
-pub fn units(root: &Root, top: &Path) -> Vec<WeighedGroup> {
-    let mut units = Units::of(root, top);
-    walk(root, top, |folder| units.may_change(folder))
-}
-
-/// The group in `top` and all below it, each followed by its descendants, with the weights of those that may be changed.
-fn walk(root: &Root, top: &Path, mut may_change: impl FnMut(&Path) -> bool) -> Vec<WeighedGroup> {
-    let mut found = Vec::new();
-    let mut next = vec![top.to_owned()];
-    while let Some(folder) = next.pop() {
-        if found.len() == MOST_GROUPS {
-            return Vec::new();
+/// The groups from `top`, which has no weight among brisk's groups, down to `folder`, with the weights of those that
+/// `weight_of` returns. Groups of brisk and threaded ones end it: their threads belong to the process of a group above.
+pub(super) fn chain(
+    root: &Root,
+    top: &Path,
+    folder: &Path,
+    mut weight_of: impl FnMut(&Path) -> Option<u32>,
+) -> Vec<WeighedGroup> {
+    let Ok(below) = folder.strip_prefix(top) else { return Vec::new() };
+    let mut folder = top.to_owned();
+    let mut chain = vec![WeighedGroup { folder: folder.clone(), weight: None }];
+    for name in below {
+        folder.push(name);
+        if is_ours(&folder) || is_threaded(root, &folder) {
+            break;
         }
-        next.extend(children(root, &folder).filter(|child| !is_ours(child) && !is_threaded(root, child)));
-        let weight = || read(root, &folder).ok()?.parse().ok();
-        let weight = may_change(&folder).then(weight).flatten();
-        let pids = members(root, &folder).unwrap_or_default();
-        found.push(WeighedGroup { folder, weight, pids });
+        chain.push(WeighedGroup { weight: weight_of(&folder), folder: folder.clone() });
     }
-    found
+    chain
 }
 
 /// Its processes are those of an ancestor.
@@ -105,8 +89,6 @@ fn is_threaded(root: &Root, folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::test_trees::root_of;
 
@@ -128,68 +110,5 @@ mod tests {
         }
         assert_eq!(root.read("/cg/new/cpu.idle").unwrap(), "0");
         assert!(read(&root, Path::new("/cg/none")).unwrap_err().is_missing());
-    }
-
-    // Verifies PLACE-4.
-    #[test]
-    fn a_subtree_is_read_whole_and_managed_groups_get_no_weight() {
-        let (_folder, root) = root_of(&[
-            ("/cg/kiosk/cpu.weight", "100\n"),
-            ("/cg/kiosk/cgroup.procs", "1\n"),
-            ("/cg/kiosk/app/cpu.weight", "100\n"),
-            ("/cg/kiosk/app/cgroup.procs", "7\n8\n"),
-            ("/cg/kiosk/app/cgroup.type", "domain threaded\n"),
-            ("/cg/kiosk/app/part/cgroup.type", "threaded\n"),
-            ("/cg/kiosk/app/brisk-threads/cgroup.type", "threaded\n"),
-            ("/cg/kiosk/brisk-processes/cgroup.procs", "9\n"),
-            ("/cg/kiosk/idle/cpu.weight", "100\n"),
-            ("/cg/kiosk/idle/cpu.idle", "1\n"),
-            ("/cg/kiosk/box/cpu.weight", "30\n"),
-            ("/cg/kiosk/box/init.scope/cgroup.procs", "10\n"),
-            ("/cg/kiosk/box/init.scope/cpu.weight", "100\n"),
-            ("/cg/kiosk/box/system.slice/cpu.weight", "100\n"),
-            ("/cg/kiosk/box/system.slice/one.service/cpu.weight", "100\n"),
-            ("/cg/kiosk/box/system.slice/one.service/cgroup.procs", "11\n"),
-            ("/cg/else/cpu.weight", "100\n"),
-        ]);
-        let mut found = groups(&root, Path::new("/cg/kiosk"));
-        for (index, WeighedGroup { folder, .. }) in found.iter().enumerate() {
-            let is_below = |other: &&WeighedGroup| other.folder.starts_with(folder);
-            let below = found.iter().filter(is_below).count();
-            assert_eq!(
-                found[index..].iter().take_while(is_below).count(),
-                below,
-                "{} and all below it",
-                folder.display()
-            );
-        }
-        found.sort_by(|one, other| one.folder.cmp(&other.folder));
-        let group = |folder: &str, weight, pids: &[u32]| WeighedGroup {
-            folder: Path::new("/cg/kiosk").join(folder),
-            weight,
-            pids: pids.to_vec(),
-        };
-        let expected = [
-            WeighedGroup { folder: "/cg/kiosk".into(), weight: None, pids: vec![1] },
-            group("app", Some(100), &[7, 8]),
-            group("box", Some(30), &[]),
-            group("box/init.scope", None, &[10]),
-            group("box/system.slice", None, &[]),
-            group("box/system.slice/one.service", None, &[11]),
-            group("idle", None, &[]),
-        ];
-        assert_eq!(found, expected);
-    }
-
-    // Verifies PLACE-4.
-    #[test]
-    fn a_tree_with_too_many_groups_is_not_read() {
-        let (_folder, root) = root_of(&[]);
-        for group in 0..MOST_GROUPS {
-            fs::create_dir_all(root.path(format!("/cg/{group}"))).unwrap();
-        }
-        assert_eq!(groups(&root, Path::new("/cg")), []);
-        fs::remove_dir(root.path("/cg/0")).unwrap();
-        assert_eq!(groups(&root, Path::new("/cg")).len(), MOST_GROUPS);
     }
 }

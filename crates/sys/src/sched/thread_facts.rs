@@ -5,6 +5,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::membership::{Groups, Lookup, Memberships};
+use crate::cgroup::weight::WeighedGroup;
 use crate::sched::affinity;
 use crate::sched::priority::Priority;
 use crate::sched::scheduling_attributes::SchedulingAttributes;
@@ -32,6 +33,9 @@ pub struct ThreadFacts {
     /// The scheduling group in which it competes.
     #[serde(default)]
     pub scheduling_group: SchedulingGroup,
+    /// The control groups above it that compete by weights which brisk may change, the highest first; that one has no weight.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weighed: Vec<WeighedGroup>,
     /// CPU time of its process's children that have ended and of theirs, in clock ticks.
     #[serde(default)]
     pub children_ticks: u64,
@@ -65,6 +69,7 @@ fn of(
         clamps: Clamps::told(&attributes).unwrap_or_default(),
         groups: groups.memberships(tid),
         scheduling_group: competing.group(tid),
+        weighed: groups.weighed(tid),
         children_ticks: stat.children_ticks,
     })
 }

@@ -1,4 +1,3 @@
 //! Groups of threads that compete as one: sessions by their autogroups, and control groups.
 
-pub(super) mod neighbours;
-pub(super) mod sessions;
+pub(super) mod task_groups;

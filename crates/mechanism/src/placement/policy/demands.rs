@@ -11,7 +11,7 @@ use crate::placement::threads::classify::Class;
 use crate::placement::threads::roster::Member;
 use crate::{Decision, Target};
 use brisk_sys::BootTime;
-use brisk_sys::cgroup::membership::Memberships;
+use brisk_sys::cgroup::membership::{GroupChoice, Memberships};
 use brisk_sys::sched::priority::SchedulingPolicy;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
@@ -75,9 +75,8 @@ impl PlacementPolicy {
 
     /// True for a thread in a group or session that may be deprioritised as a whole: its own nice value would have no effect.
     fn is_in_whole(&self, member: &Member) -> bool {
-        let group = || self.neighbours.of(member.thread.pid).map(|(folder, _)| Target::GroupWeight(folder.clone()));
-        let session = || self.sessions.of(member).filter(|_| self.config.sessions).map(|(id, _)| Target::Autogroup(id));
-        group().or_else(session).is_some_and(|target| self.leased.refusal(&target).is_none())
+        let group = self.task_groups.of(member).filter(|group| self.may_lower(group));
+        group.is_some_and(|group| self.leased.refusal(&group).is_none())
     }
 
     /// The demands of `step` on a thread.
@@ -105,17 +104,25 @@ impl PlacementPolicy {
         i32::try_from(self.config.nice_levels).unwrap_or(19)
     }
 
-    /// Finds the sessions that may be deprioritised, if there are bulk threads, and requests the facts that this needs.
-    pub(super) fn spare_sessions(&mut self, now: BootTime) {
-        if !self.config.sessions {
+    /// Finds the groups that may be deprioritised, if there are bulk threads, and requests the facts that this needs.
+    pub(super) fn spare_groups(&mut self, now: BootTime) {
+        if !self.config.sessions && self.config.groups == GroupChoice::Off {
             return;
         }
-        let busy = self.roster.busy(Class::Bulk, &self.config.excluded_commands, self.maximum());
-        self.sessions.note(now, &busy);
-        if !busy.is_empty() || self.sessions.has_bulk(now) {
-            let maximum = self.maximum();
-            self.sessions.spare(&self.roster, &self.config.excluded_commands, &mut self.unknown, maximum);
-        }
+        let (excluded, maximum) = (&self.config.excluded_commands, self.maximum());
+        let bulk = self.roster.busy(Class::Bulk, excluded, maximum);
+        let moving = if self.may_be_moved() { self.roster.roots().clone() } else { BTreeSet::new() };
+        self.task_groups.spare((now, &self.roster, excluded), &bulk, &moving, (&mut self.unknown, maximum));
+    }
+
+    /// True while the foreground is so new that its manager may still move it into a control group of its own.
+    pub(super) fn may_be_moved(&self) -> bool {
+        self.moved_until.is_some() && self.task_groups.may_have_weights()
+    }
+
+    /// True where the configuration permits to deprioritise this group.
+    pub(super) fn may_lower(&self, group: &Target) -> bool {
+        self.config.sessions || !matches!(group, Target::Autogroup(_))
     }
 
     /// A description of `step` on this device.
@@ -177,11 +184,7 @@ impl PlacementPolicy {
     /// Has facts read again, except for threads that show leased values, and for threads in a leased group or session: without
     /// their facts that lease would end.
     pub(super) fn doubt_facts(&mut self) {
-        let of_group = |member: &&Member| {
-            let group = self.neighbours.of(member.thread.pid).map(|(folder, _)| Target::GroupWeight(folder.clone()));
-            let session = self.sessions.of(member).map(|(id, _)| Target::Autogroup(id));
-            group.into_iter().chain(session).any(|target| self.leased.has(&target))
-        };
+        let of_group = |member: &&Member| self.task_groups.of(member).is_some_and(|group| self.leased.has(&group));
         let mut leased: BTreeSet<u32> = self.leased.in_force().filter_map(|(target, _)| target.thread()).collect();
         leased.extend(self.roster.members().filter(of_group).map(|member| member.thread.tid));
         self.roster.doubt_facts(|tid| !leased.contains(&tid));

@@ -13,8 +13,7 @@ use super::config::{PlacementConfig, Rule};
 use super::contention::Contention;
 use super::cores::Machine;
 use super::gain::Window;
-use super::groups::neighbours::Neighbours;
-use super::groups::sessions::Sessions;
+use super::groups::task_groups::TaskGroups;
 use super::step::{Rung, Step};
 use super::thesis;
 use super::threads::heirs::Heirs;
@@ -26,8 +25,6 @@ use crate::{
     ThreadDemand, ThreadSampling,
 };
 use brisk_sys::BootTime;
-use brisk_sys::cgroup::membership::GroupChoice;
-use brisk_sys::cgroup::weight::WeighedGroup;
 use brisk_sys::io::io_priority::IoPriority;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Sample;
@@ -47,6 +44,8 @@ const BACK_OFF: Duration = Duration::from_secs(2);
 const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
 /// Why everything is released before a probe.
 const CHANGED: &str = "the device or the configuration changed";
+/// For this long after a start a service manager may still move a process into a control group of its own.
+const MOVED: Duration = Duration::from_millis(500);
 /// A foreground with a lower CPU demand is idle.
 const AT_REST: f64 = 0.01;
 
@@ -74,10 +73,9 @@ pub struct PlacementPolicy {
     heirs: Heirs,
     /// Temporary masks of foreground threads, until the next sample.
     parted: Holdings,
-    neighbours: Neighbours,
-    /// systemd units compete by weights that may be changed.
-    has_units: bool,
-    sessions: Sessions,
+    task_groups: TaskGroups,
+    /// Until when the foreground is so new that its manager may still move it into a control group of its own.
+    moved_until: Option<BootTime>,
     /// A group could not be created or entered: per-thread masks and nice values are used instead.
     without_groups: bool,
     back_off: BackOff<Rung>,
@@ -147,9 +145,8 @@ impl PlacementPolicy {
             leased: Holdings::default(),
             heirs: Heirs::default(),
             parted: Holdings::default(),
-            has_units: false,
-            neighbours: Neighbours::default(),
-            sessions: Sessions::default(),
+            task_groups: TaskGroups::default(),
+            moved_until: None,
             without_groups: false,
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             doubted: None,
@@ -182,8 +179,7 @@ impl PlacementPolicy {
         self.back_off.clear();
         self.without_groups = false;
         self.leased.forget_refusals(|_| true);
-        self.neighbours.clear();
-        self.sessions.clear();
+        self.task_groups.clear();
         if !self.is_on() {
             self.forget_threads();
         }
@@ -192,24 +188,6 @@ impl PlacementPolicy {
     fn forget_threads(&mut self) {
         self.roster = Roster::default();
         self.sampled_at = None;
-    }
-
-    /// True when the groups of the delegated sub-tree, or systemd units, are wanted with the next sample.
-    fn wants_groups(&self, now: BootTime) -> bool {
-        let may_gain = match self.config.groups {
-            GroupChoice::Off => false,
-            GroupChoice::Tree(_) => true,
-            // The system has many units: read them only where bulk threads could be deprioritised.
-            GroupChoice::Auto => {
-                self.has_units && (!self.neighbours.is_empty() || !self.busy(&Step::Weight).is_empty())
-            }
-        };
-        may_gain && self.roster.has_front() && self.neighbours.are_due(now)
-    }
-
-    /// True while a new foreground may still be moved to another unit.
-    fn has_unsettled_units(&self) -> bool {
-        self.has_units && self.neighbours.are_unsettled() && !self.busy(&Step::Weight).is_empty()
     }
 
     fn is_on(&self) -> bool {
@@ -224,9 +202,10 @@ impl PlacementPolicy {
         let is_some = !pids.is_empty();
         if self.roster.put_in_foreground(pids) {
             self.rejoin_foreground(decisions);
+            self.moved_until = Some(now + MOVED);
+            self.spare_groups(now);
             self.open(now, is_some, decisions);
             self.back_off.clear();
-            self.neighbours.clear();
             self.doubted = None;
             self.refused = None;
             self.is_start = true;
@@ -239,7 +218,7 @@ impl PlacementPolicy {
     fn on_sample(
         &mut self,
         now: BootTime,
-        (sample, facts, groups): (&Sample, &[ThreadFacts], Option<&[WeighedGroup]>),
+        (sample, facts): (&Sample, &[ThreadFacts]),
         online: &[u32],
         decisions: &mut Vec<Decision>,
     ) {
@@ -249,18 +228,19 @@ impl PlacementPolicy {
         let totals = self.roster.take(now, wall_ns, sample);
         self.release_where("it has ended", decisions, |tid| sample.ended.contains(&tid));
         self.late.retain(|tid| !sample.ended.contains(tid));
-        self.sessions.forget(&sample.ended);
-        self.sessions.take(facts, &self.roster, &self.leased);
+        self.task_groups.forget(&sample.ended);
+        self.task_groups.take(facts, &self.roster, &self.leased);
         self.heirs.note(sample, &self.leased, &self.roster);
         // Facts with leased or inherited values do not show a thread's own values.
         let mut changed = self.heirs.disinherit(facts, decisions);
         changed.extend(self.leased_threads());
-        let tells_own = |facts: &&ThreadFacts| !changed.contains(&facts.tid) && !self.sessions.asked_alone(facts.tid);
+        let tells_own =
+            |facts: &&ThreadFacts| !changed.contains(&facts.tid) && !self.task_groups.asked_alone(facts.tid);
         self.roster.take_facts(facts.iter().filter(tells_own));
         if now.since(self.facts_at) >= FACTS_AGE {
             self.facts_at = now;
             self.doubt_facts();
-            self.sessions.doubt();
+            self.task_groups.doubt();
         }
         self.follow_online(online, decisions);
         self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
@@ -272,11 +252,8 @@ impl PlacementPolicy {
             self.window.clear();
             return self.release_all("there is no foreground", decisions);
         }
-        self.spare_sessions(now);
-        if let Some(groups) = groups {
-            self.neighbours.take(now, groups, self.roster.front(), &self.leased);
-        }
-        self.neighbours.spare(&self.roster, &self.config.excluded_commands);
+        self.moved_until = self.moved_until.filter(|until| now < *until);
+        self.spare_groups(now);
         if !std::mem::take(&mut self.has_changed) && wall_ns > 0 {
             self.window.add(totals, WINDOW);
         }
@@ -288,11 +265,6 @@ impl PlacementPolicy {
             Rule::Weight => self.always_weigh(now, decisions),
             Rule::Thesis => self.follow_thesis(now, decisions),
         }
-    }
-
-    /// Takes whether systemd units compete by weights that may be changed.
-    pub(super) fn take_units(&mut self, has_units: bool) {
-        self.has_units = has_units;
     }
 
     /// Takes the lowest I/O priority that a thread can get; `None` where nothing is done about storage.
@@ -334,7 +306,9 @@ impl PlacementPolicy {
 
     fn follow_thesis(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let wanted = thesis::assign(&self.roster, &self.machine, &self.config.excluded_commands, self.maximum());
-        self.unknown.extend(thesis::unknown(&self.roster, self.maximum()));
+        let unknown = thesis::unknown(&self.roster, self.maximum());
+        self.task_groups.share(&unknown);
+        self.unknown.extend(unknown);
         self.reason = "by the thesis's classes".to_owned();
         self.make(now, &wanted, "the thesis's classes", decisions);
     }
@@ -368,9 +342,9 @@ impl Policy for PlacementPolicy {
                 self.storage.on_deadline(now, self.roster.front());
                 self.is_opening(now, decisions);
             }
-            Event::Threads { sample, facts, online, groups } => {
+            Event::Threads { sample, facts, online } => {
                 self.hear_of_processes(now, sample);
-                self.on_sample(now, (sample, facts, groups.as_deref()), online, decisions);
+                self.on_sample(now, (sample, facts), online, decisions);
             }
             Event::Foreground { processes } => {
                 self.put_in_foreground(now, processes.iter().map(|process| process.pid).collect(), decisions);
@@ -402,11 +376,7 @@ impl Policy for PlacementPolicy {
                     makes_do = true;
                 }
                 Target::Autogroup(_) if is_gone => continue,
-                Target::Autogroup(_) => makes_do = true,
-                Target::GroupWeight(folder) => {
-                    self.neighbours.forget(folder);
-                    makes_do = true;
-                }
+                Target::Autogroup(_) | Target::GroupWeight(_) => makes_do = true,
                 _ => {}
             }
             refusal = Some(error);
@@ -427,11 +397,11 @@ impl Policy for PlacementPolicy {
         let sampling_ms = match self.roster.has_front() {
             false => self.config.idle_sampling_ms,
             // During an opening the step is already in force, and nothing is judged before the opening ends.
-            true if self.opening.is_some() && self.held.is_some() && !self.has_unsettled_units() => {
+            true if self.opening.is_some() && self.held.is_some() && !self.may_be_moved() => {
                 self.config.sampling_ms * 2
             }
             // Twice as often at first, so that a new foreground soon has enough evidence.
-            true if is_new || self.has_unsettled_units() => self.config.sampling_ms.div_ceil(2),
+            true if is_new || self.may_be_moved() => self.config.sampling_ms.div_ceil(2),
             true => self.config.sampling_ms,
         };
         Interest {
@@ -442,9 +412,8 @@ impl Policy for PlacementPolicy {
         }
     }
 
-    fn demand_threads(&self, now: BootTime, demand: &mut ThreadDemand) {
+    fn demand_threads(&self, demand: &mut ThreadDemand) {
         demand.facts.extend(&self.unknown);
-        demand.groups |= self.wants_groups(now);
     }
 
     fn thread_sampling(&self) -> Option<ThreadSampling<'_>> {

@@ -5,7 +5,6 @@
 //! One thing can go wrong: the foreground waits for work that such a thread does. Then it runs less than before, and more
 //! again without the lower weight.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{AT_REST, CHOSEN_FOR, EVIDENCE, PlacementPolicy, WINDOW};
@@ -145,27 +144,23 @@ impl PlacementPolicy {
     /// The demands of `step` on sessions and groups that have only bulk threads.
     pub(super) fn whole_demands(&self, now: BootTime, step: &Step) -> Demands {
         let nice_levels = self.nice_levels();
-        let mut demands: Demands = BTreeMap::new();
-        let busy = if self.neighbours.is_empty() { Vec::new() } else { self.busy(&Step::Weight) };
-        let groups: BTreeMap<_, _> =
-            busy.into_iter().filter_map(|member| self.neighbours.of(member.thread.pid)).collect();
-        let count = groups.len();
-        demands.extend(groups.into_iter().filter_map(|(folder, own)| {
-            Some((Target::GroupWeight(folder.clone()), step.weight_of_group(own, nice_levels, count)?))
-        }));
-        if self.config.sessions {
-            let sessions = self.sessions.lowered(now);
-            let count = sessions.len();
-            demands.extend(
-                sessions.into_iter().filter_map(|(id, own)| {
-                    Some((Target::Autogroup(id), step.nice_of_session(own, nice_levels, count)?))
-                }),
-            );
-        }
-        // While facts are incomplete no session is newly lowered, but existing leases continue.
-        demands.retain(|target, _| {
-            let may_begin = !matches!(target, Target::Autogroup(_)) || !self.sessions.is_incomplete();
-            (may_begin || self.leased.has(target)) && self.leased.refusal(target).is_none()
+        let mut lowered = self.task_groups.lowered(now);
+        lowered.retain(|group, _| self.may_lower(group));
+        let is_session = |group: &Target| matches!(group, Target::Autogroup(_));
+        let sessions = lowered.keys().filter(|group| is_session(group)).count();
+        let groups = lowered.len() - sessions;
+        let value = |group: &Target, own: i32| match is_session(group) {
+            true => step.nice_of_session(own, nice_levels, sessions),
+            false => step.weight_of_group(own.unsigned_abs(), nice_levels, groups),
+        };
+        let mut demands: Demands = lowered
+            .into_iter()
+            .filter_map(|(group, own)| Some((value(&group, own)?, group)))
+            .map(|(value, group)| (group, value))
+            .collect();
+        // While facts are incomplete no group is newly lowered, but existing leases continue.
+        demands.retain(|group, _| {
+            (!self.task_groups.is_incomplete() || self.leased.has(group)) && self.leased.refusal(group).is_none()
         });
         demands
     }

@@ -2,7 +2,7 @@
 
 use super::PlacementPolicy;
 use crate::Target;
-use crate::placement::groups::sessions::Reach;
+use crate::placement::groups::task_groups::Reach;
 use crate::placement::snapshot::{MOST_THREADS, PlacementSnapshot, ThreadView};
 use crate::placement::step::Step;
 use crate::placement::threads::classify::Class;
@@ -19,7 +19,7 @@ impl PlacementPolicy {
             view.class = Class::Bulk;
             view.reason = "fork parent: its short-lived children are CPU-bound together".to_owned();
         }
-        let counts = self.sessions.reach(member).filter(|_| view.class == Class::Bulk && !view.is_front);
+        let counts = self.task_groups.reach(member).filter(|_| view.class == Class::Bulk && !view.is_front);
         if let Some(reach) = counts.filter(|reach| *reach != Reach::Nice) {
             view.reason += &format!("; {reach}");
         }
@@ -39,18 +39,12 @@ impl PlacementPolicy {
             let room = own().rev().find(|(target, _)| !is_clamp(target)).map(|(_, value)| value.to_owned());
             let clamp = own().find(|(target, _)| is_clamp(target)).map(|(_, value)| format!("uclamp.max {value}"));
             let of_group = || {
-                let (folder, _) = self.neighbours.of(member.thread.pid)?;
-                let weight = Target::GroupWeight(folder.clone());
-                let (_, value) = self.leased.held().find(|(target, _)| **target == weight)?;
-                Some(format!("group weight {value}"))
+                let group = self.task_groups.of(member)?;
+                let (target, value) = self.leased.held().find(|(target, _)| **target == group)?;
+                let what = if matches!(target, Target::Autogroup(_)) { "session nice" } else { "group weight" };
+                Some(format!("{what} {value}"))
             };
-            let of_session = || {
-                let (id, _) = self.sessions.of(member)?;
-                let is_it = |(target, _): &(&Target, &str)| **target == Target::Autogroup(id);
-                let (_, nice) = self.leased.held().find(is_it)?;
-                Some(format!("session nice {nice}"))
-            };
-            let given: Vec<String> = room.or_else(of_group).or_else(of_session).into_iter().chain(clamp).collect();
+            let given: Vec<String> = room.or_else(of_group).into_iter().chain(clamp).collect();
             (!given.is_empty()).then(|| given.join(", "))
         };
         let is_awake = |member: &&Member| {

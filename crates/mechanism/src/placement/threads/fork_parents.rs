@@ -125,6 +125,7 @@ mod tests {
             clamps,
             groups,
             scheduling_group: Default::default(),
+            weighed: Vec::new(),
             children_ticks,
         }
     }

@@ -68,6 +68,11 @@ impl Roster {
         &self.front
     }
 
+    /// The processes that were reported to be in the foreground, without descendants.
+    pub fn roots(&self) -> &BTreeSet<u32> {
+        &self.roots
+    }
+
     /// Makes the processes `pids` the only foreground. True when that changes anything.
     pub fn put_in_foreground(&mut self, pids: BTreeSet<u32>) -> bool {
         if pids == self.roots {
@@ -357,6 +362,7 @@ mod tests {
             clamps: brisk_sys::sched::uclamp::Clamps::default(),
             groups: Memberships::default(),
             scheduling_group: SchedulingGroup::default(),
+            weighed: Vec::new(),
             children_ticks: 0,
         }]);
         assert_eq!((roster.unknown(&[], 9).len(), roster.busy(Class::Bulk, &[], 9).len()), (0, 1));

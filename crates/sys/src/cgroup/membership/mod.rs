@@ -4,6 +4,8 @@
 //! version 1, where systemd does not use `cpuset` and Android ignores child groups; in version 2, where the user has named a
 //! sub-tree that is delegated to brisk, or there are no groups. No thread escapes a limit by it.
 
+mod weighed;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -15,8 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::group;
 use super::hierarchy::{self, Hierarchy, Mount, group_in, lists};
 use super::unit;
-use super::weight::{self, WeighedGroup};
+use super::weight::WeighedGroup;
 use crate::Root;
+use weighed::WeighedGroups;
 
 /// Controllers that can distribute among threads of one process; all others work on whole processes.
 const THREADED: [&str; 4] = ["cpu", "cpuset", "perf_event", "pids"];
@@ -115,9 +118,16 @@ pub struct Lookup<'a> {
     groups: &'a Groups,
     root: &'a Root,
     known: BTreeMap<String, Memberships>,
+    weighed: Option<WeighedGroups<'a>>,
 }
 
 impl Lookup<'_> {
+    /// The control groups above thread `tid` that compete by weights which brisk may change, from the top of their sub-tree down
+    /// to the thread's own; empty outside of such a sub-tree.
+    pub fn weighed(&mut self, tid: u32) -> Vec<WeighedGroup> {
+        self.weighed.as_mut().map_or_else(Vec::new, |weighed| weighed.above(tid))
+    }
+
     /// The groups of thread `tid` from which it may be moved.
     pub fn memberships(&mut self, tid: u32) -> Memberships {
         if self.groups.mounts.is_empty() {
@@ -180,7 +190,7 @@ impl Groups {
 
     /// Answers for several threads below `root` in one sample.
     pub fn at<'a>(&'a self, root: &'a Root) -> Lookup<'a> {
-        Lookup { groups: self, root, known: BTreeMap::new() }
+        Lookup { groups: self, root, known: BTreeMap::new(), weighed: WeighedGroups::of(root, self) }
     }
 
     /// The groups that a thread with `text` in its /proc/TID/cgroup may be moved out of.
@@ -232,14 +242,12 @@ impl Groups {
         (is_beside && hands_down(root, &top, controller) && !has_limit(root, &folder)).then_some((top, true))
     }
 
-    /// The groups of the named sub-tree, or all groups where systemd units compete, with each one's weight among its siblings;
-    /// empty where neither applies.
-    pub fn weighed(&self, root: &Root) -> Vec<WeighedGroup> {
-        let tree = self.mounts.first().zip(self.tree.as_deref());
-        match (tree, &self.units) {
-            (Some((mount, tree)), _) => weight::groups(root, &below(mount, tree)),
-            (None, Some(top)) => weight::units(root, top),
-            (None, None) => Vec::new(),
+    /// Where control groups compete by weights that brisk may change: the folder of their hierarchy, and of the highest group.
+    fn weighed_below(&self) -> Option<(PathBuf, PathBuf)> {
+        match (self.mounts.first().zip(self.tree.as_deref()), &self.units) {
+            (Some((mount, tree)), _) => Some((mount.folder.clone(), below(mount, tree))),
+            (None, Some(top)) => Some((top.clone(), top.clone())),
+            (None, None) => None,
         }
     }
 

@@ -120,12 +120,13 @@ fn the_clamp_follows_the_cores_that_are_online() {
 fn beside_a_group_that_weighs_less_each_thread_claims_less() {
     let groups = GroupChoice::Tree("/t".into());
     let mut device = beside(&unequal(8), PlacementConfig { groups, ..by_weight() }, &[HOG; 4], &[HOG; 8]);
-    let group = |folder: &str, weight, pids: Vec<u32>| WeighedGroup { folder: folder.into(), weight, pids };
+    let group = |folder: &str, weight, pids: Vec<u32>| TreeGroup { folder: folder.into(), weight, pids };
     device.tree = vec![
         group("/t", None, vec![]),
         group("/t/front", Some(100), vec![FRONT]),
         group("/t/back", Some(100), bulk().collect()),
     ];
+    device.policy.task_groups.doubt();
     device.run(2000);
     assert_eq!(device.weights, BTreeMap::from([("/t/back".into(), "11".into())]));
     assert_eq!((device.clamped(), device.treated()), (bulk().collect(), vec![]));

@@ -34,10 +34,17 @@ pub struct Device {
     pub groups: BTreeMap<PathBuf, String>,
     pub members: BTreeMap<(Hierarchy, u32), PathBuf>,
     /// A delegated sub-tree, and the leased weights of its groups.
-    pub tree: Vec<WeighedGroup>,
+    pub tree: Vec<TreeGroup>,
     pub weights: BTreeMap<PathBuf, String>,
     /// The leased nice values of sessions.
     pub sessions: BTreeMap<u64, i32>,
+}
+
+/// A control group of the simulated sub-tree, and its processes.
+pub struct TreeGroup {
+    pub folder: PathBuf,
+    pub weight: Option<u32>,
+    pub pids: Vec<u32>,
 }
 
 /// The groups of a device: for weights, beside all other groups; for CPUs, below the thread's own group.
@@ -114,6 +121,7 @@ impl Device {
             clamps: Clamps::default(),
             groups: self.offered(),
             scheduling_group: SchedulingGroup::default(),
+            weighed: Vec::new(),
             children_ticks: 0,
         };
         let running = self.threads.values().filter(|sim| sim.ran_last).map(|sim| sim.virtual_time);
@@ -163,7 +171,7 @@ impl Device {
         }
         self.members.retain(|&(_, member), _| member != tid);
         let sample = Sample { ended: vec![tid], ..Sample::default() };
-        let event = Event::Threads { sample, facts: Vec::new(), online: self.online.clone(), groups: None };
+        let event = Event::Threads { sample, facts: Vec::new(), online: self.online.clone() };
         self.tell(&event);
     }
 
@@ -249,6 +257,13 @@ impl Device {
         }
     }
 
+    /// The groups of the sub-tree above process `pid`, the highest first.
+    fn above(&self, pid: u32) -> Vec<WeighedGroup> {
+        let Some(own) = self.tree.iter().find(|group| group.pids.contains(&pid)) else { return Vec::new() };
+        let above = self.tree.iter().filter(|group| own.folder.starts_with(&group.folder));
+        above.map(|group| WeighedGroup { folder: group.folder.clone(), weight: group.weight }).collect()
+    }
+
     /// Runs up to and including the next sample.
     pub fn next_sample(&mut self) {
         let ahead = self.next_sample_ms + 1 - self.now_ms;
@@ -279,12 +294,12 @@ impl Device {
             if let SchedulingGroup::Autogroup(group) = &mut scheduling_group {
                 group.nice = self.sessions.get(&group.id).copied().unwrap_or(group.nice);
             }
-            let facts = sim.facts.clone();
-            Some(ThreadFacts { allowed: sim.mask.clone(), priority: sim.priority, clamps, scheduling_group, ..facts })
+            let (facts, weighed) = (sim.facts.clone(), self.above(sim.thread.pid));
+            let (allowed, priority) = (sim.mask.clone(), sim.priority);
+            Some(ThreadFacts { allowed, priority, clamps, scheduling_group, weighed, ..facts })
         };
         let facts = asked.iter().filter_map(facts).collect();
-        let groups = self.policy.wants_groups(BootTime::from_milliseconds(self.now_ms)).then(|| self.tree.clone());
-        self.tell(&Event::Threads { sample, facts, online: self.online.clone(), groups });
+        self.tell(&Event::Threads { sample, facts, online: self.online.clone() });
         let period = self.policy.interest().sampling_period.unwrap();
         self.next_sample_ms = self.now_ms + period.as_millis() as u64;
     }

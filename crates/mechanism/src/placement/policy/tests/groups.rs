@@ -85,10 +85,11 @@ fn where_no_group_can_be_made_masks_and_nice_values_do() {
 fn beside(config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Device {
     let groups = GroupChoice::Tree("/t".into());
     let mut device = cell(&equal(2), PlacementConfig { groups, ..config }, front, background);
-    let group = |folder: &str, weight, pids: Vec<u32>| WeighedGroup { folder: folder.into(), weight, pids };
+    let group = |folder: &str, weight, pids: Vec<u32>| TreeGroup { folder: folder.into(), weight, pids };
     let bulk = (200..200 + background.len() as u32).collect();
     device.tree =
         vec![group("/t", None, vec![]), group("/t/front", Some(100), vec![FRONT]), group("/t/back", Some(100), bulk)];
+    device.policy.task_groups.doubt();
     device
 }
 
@@ -136,14 +137,12 @@ fn a_group_of_bulk_work_weighs_less_than_the_foregrounds() {
 
 // Verifies PLACE-8.
 #[test]
-fn units_are_read_only_next_to_bulk_threads() {
+fn groups_are_read_only_next_to_bulk_threads() {
     for (background, is_lowered) in [([HOG, HOG], true), ([MUSIC, MUSIC], false)] {
         let weight = PlacementConfig { rule: Rule::Weight, ..config() };
         let mut device = beside(weight, &[HOG, HOG], &background);
-        device.policy.config.groups = GroupChoice::Auto;
-        device.policy.take_units(true);
         device.run(2500);
-        let is_known = !device.policy.neighbours.is_empty();
+        let is_known = device.policy.task_groups.of(device.policy.roster.get(200).unwrap()).is_some();
         assert_eq!((is_known, !device.weights.is_empty()), (is_lowered, is_lowered), "{:?}", device.policy.reason);
         device.put_in_foreground(&[]);
         assert!(device.weights.is_empty());
@@ -154,13 +153,7 @@ fn units_are_read_only_next_to_bulk_threads() {
 #[test]
 fn a_foreground_moved_into_a_unit_is_found_there() {
     let mut device = Device::new(&equal(1), PlacementConfig { opening_ms: 2000, ..config() });
-    for tid in [200, 201] {
-        device.start(tid, tid, 1, HOG);
-    }
-    device.run(4000);
-    device.policy.config.groups = GroupChoice::Auto;
-    device.policy.take_units(true);
-    let group = |folder: &str, weight, pids: &[u32]| WeighedGroup { folder: folder.into(), weight, pids: pids.into() };
+    let group = |folder: &str, weight, pids: &[u32]| TreeGroup { folder: folder.into(), weight, pids: pids.into() };
     let tree = |root: &[u32], unit: &[u32]| {
         let (top, slice) = (group("/t", None, root), group("/t/a.slice", Some(100), &[]));
         vec![
@@ -171,14 +164,18 @@ fn a_foreground_moved_into_a_unit_is_found_there() {
         ]
     };
     device.tree = tree(&[FRONT], &[]);
+    for tid in [200, 201] {
+        device.start(tid, tid, 1, HOG);
+    }
+    device.run(4000);
     device.start(FRONT, FRONT, 1, HOG);
     device.put_in_foreground(&[FRONT]);
-    device.run(60);
+    device.run(110);
     let weighed =
         |device: &Device| device.weights.keys().map(|folder| folder.display().to_string()).collect::<Vec<_>>();
     assert_eq!(weighed(&device), ["/t/a.slice"], "{}", device.policy.reason);
     device.tree = tree(&[], &[FRONT]);
-    device.run(160);
+    device.run(60);
     assert_eq!(weighed(&device), ["/t/a.slice/b.scope"], "{}", device.policy.reason);
 }
 

@@ -93,7 +93,7 @@ fn managers_are_searched_unless_the_user_has_decided() {
         // A process named like a manager is checked soon after its start.
         let born = vec![Thread { tid: 9, pid: 9, parent: 1, command: "ananicy-cpp".into() }];
         let sample = Sample { born, ..Sample::default() };
-        let event = Event::Threads { sample, facts: Vec::new(), online: vec![0], groups: None };
+        let event = Event::Threads { sample, facts: Vec::new(), online: vec![0] };
         policy.on_event(at(70), &event, &mut Vec::new());
         policy.on_event(at(71), &Event::Deadline, &mut Vec::new());
         assert_eq!(asks(&mut policy).len(), asked, "{enabled}");

@@ -22,7 +22,7 @@ use brisk_sys::cgroup::hierarchy::Hierarchy;
 use brisk_sys::cgroup::membership::GroupChoice;
 use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::priority::SchedulingPolicy;
-use device::Device;
+use device::{Device, TreeGroup};
 use thread::{DOWNLOAD, FRAMES, HOG, Habit, MESSAGE, MUSIC};
 
 fn config() -> PlacementConfig {
@@ -420,7 +420,7 @@ fn a_disabled_policy_wants_and_does_nothing() {
     let mut policy = PlacementPolicy::new(PlacementConfig::default(), support, Machine::equal(2));
     assert_eq!(policy.interest(), Interest::default());
     let mut decisions = Vec::new();
-    let event = Event::Threads { sample: Sample::default(), facts: Vec::new(), online: vec![0, 1], groups: None };
+    let event = Event::Threads { sample: Sample::default(), facts: Vec::new(), online: vec![0, 1] };
     policy.on_event(BootTime::default(), &event, &mut decisions);
     assert!(decisions.is_empty() && policy.activity().is_none());
 }
