@@ -105,7 +105,7 @@ fn another_configuration_shows_what_would_differ() {
 
     fs::write(&other, LEASE.replace("enabled = false", "enabled = true")).unwrap();
     let text = String::from_utf8(replay(&[path.to_str().unwrap(), "--config", &with]).stdout).unwrap();
-    assert!(text.contains("samples of threads") && text.contains("did not ask for them"), "{text}");
+    assert!(text.contains("samples of threads") && text.contains("did not subscribe to them"), "{text}");
 
     fs::write(&other, "[launch]\nspeed = 1\n").unwrap();
     let refused = replay(&[path.to_str().unwrap(), "--config", &with]);
@@ -177,7 +177,7 @@ fn a_damaged_recording_is_refused_with_its_line() {
         (text[..text.len() / 2].to_owned(), "is cut"),
         (without(last), "the recording is cut after line"),
         (without(2), "lines before it are missing"),
-        (text.replacen("\"format\":1", "\"format\":2", 1), "format 2, and this brisk reads format 1"),
+        (text.replacen("\"format\":2", "\"format\":1", 1), "format 1, and this brisk reads format 2"),
         (without(0), "line 1 does not open a recording"),
         (format!("{text}{}\n", lines[last]), "something follows the end"),
         (text.replacen("\"record\":\"followed\"", "\"record\":\"swallowed\"", 1), "is no record: unknown variant"),

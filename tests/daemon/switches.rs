@@ -39,7 +39,12 @@ fn setup_shows_asks_and_writes_what_auto_decides() {
     let device = Device::of_tree(BOARD);
     let file = format!("{OWN}/setup.toml");
     let asked = say(&device, &["setup"]);
-    assert!(asked.code == Some(1) && asked.error.contains("brisk cannot ask; --yes writes"), "{}", asked.error);
+    assert!(
+        asked.code == Some(1)
+            && asked.error.contains("cannot ask, because standard input is no terminal; --yes writes"),
+        "{}",
+        asked.error
+    );
     assert!(!exists(&device.path(&file)), "nothing was written");
     for part in ["launch         on\n", "a typical launch is 2.2 % shorter (predicted)", "memory.killer  off\n"] {
         assert!(asked.out.contains(part), "{part:?} is missing in {}", asked.out);
@@ -221,7 +226,7 @@ fn the_foreground_is_set_by_pid_by_pid_file_or_to_none() {
     device.write("run/broken.pid", "soon\n");
     let file = |name: &str| device.path(name).to_str().unwrap().to_owned();
     for (arguments, error) in [
-        (&["foreground", "4194305"][..], "there is no process 4194305: the foreground stays as it was"),
+        (&["foreground", "4194305"][..], "there is no process 4194305: the foreground is unchanged"),
         (&["foreground", "--pid-file", &file("run/kiosk.pid")], "there is no process 4194305"),
         (&["foreground", "--pid-file", &file("run/broken.pid")], "broken.pid holds no process id"),
         (&["foreground", "--pid-file", &file("run/none.pid")], "cannot read"),

@@ -174,7 +174,7 @@ fn a_killed_run_resumes_automatically() {
     // Complete results are measured again; a different number of replicates is a different experiment.
     let output = here(device.path(), 2).output().unwrap();
     assert_code(&output, 0);
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("taken over"), "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("resuming the run"), "{output:?}");
 }
 
 /// Whether a runner uses the device below `folder`.

@@ -72,9 +72,9 @@ fn of_placement(root: &Root, config: &Config, found: &[Found]) -> Standing {
     };
     let (gain, changes) = match on && enabled == Enabled::Auto {
         true => (
-            "next to CPU-bound sessions the foreground waits less; each other step is tried, and reverted where it does not \
+            "next to CPU-bound sessions or units the foreground waits less; each other step is tried, and reverted where it does not \
              help",
-            "nice values of sessions; masks, nice values and control groups of threads in the background",
+            "nice values of sessions, weights of units; masks, nice values and control groups of threads in the background",
         ),
         false => (
             "not known before it runs: each step is tried, and reverted where it does not help",

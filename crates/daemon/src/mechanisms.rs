@@ -183,7 +183,7 @@ impl Mechanisms {
     }
 
     /// The facts that mechanisms want with the next sample of threads, each thread once.
-    pub fn thread_demand(&self, now: BootTime) -> ThreadDemand {
+    pub fn thread_demand(&self) -> ThreadDemand {
         let mut demand = ThreadDemand::default();
         self.all().for_each(|mechanism| mechanism.demand_threads(&mut demand));
         demand.facts.sort_unstable();

@@ -90,7 +90,7 @@ impl Engine {
     }
 
     pub(super) fn sample_threads(&mut self, now: BootTime) {
-        let demand = self.mechanisms.thread_demand(now);
+        let demand = self.mechanisms.thread_demand();
         if let Some(event) = self.subscriptions.threads.sample(now, &self.options.root, &demand) {
             self.dispatch(now, &event);
         }

@@ -271,8 +271,8 @@ mod tests {
     fn misplaced_comments_are_refused_with_their_line() {
         for (lines, expected) in [
             (["// Verifies UNDO-3", "#[test]", "fn b() {"], "does not end with a dot"),
-            (["// Verifies Undo.", "#[test]", "fn b() {"], "no promise's number"),
-            (["// Verifies UNDO-3 ON-1.", "#[test]", "fn b() {"], "no promise's number"),
+            (["// Verifies Undo.", "#[test]", "fn b() {"], "is not a promise's number"),
+            (["// Verifies UNDO-3 ON-1.", "#[test]", "fn b() {"], "is not a promise's number"),
             (["// Verifies UNDO-3.", "", "fn b() {"], "stands above no test"),
             (["// Verifies UNDO-3.", "/// no attribute", "fn b() {"], "which is no test"),
             (["", "", "// Verifies UNDO-3."], "stands above no test"),

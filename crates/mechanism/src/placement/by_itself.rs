@@ -1,11 +1,12 @@
-//! Whether placement is on: as the user says, or automatically where sessions compete as one (autogroup) and no other manager
-//! sets priorities. Sessions of bulk threads can then be deprioritised as a whole without a trial.
+//! Whether placement is on: as the user says, or automatically where sessions (autogroups) or units of systemd compete as one and
+//! no other manager sets priorities. Those of bulk threads can then be deprioritised as a whole without a trial.
 
 use super::NAME;
 use super::config::PlacementConfig;
 use crate::Enabled;
 use crate::enabled::decide;
 use brisk_sys::Root;
+use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::memory::process_memory::pids;
 use brisk_sys::sched::autogroup;
 use brisk_sys::sched::scheduling_group::{SchedulingGroup, SchedulingGroups};
@@ -34,32 +35,38 @@ pub(super) fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str
     if config.enabled != Enabled::Auto || !on {
         return (on, why);
     }
-    match obstacle(root, config, asker) {
-        Some(obstacle) => (false, format!("off by itself: {obstacle}")),
-        None => (true, "on by itself: each session competes as one".to_owned()),
+    match whole(root, config, asker) {
+        Ok(whole) => (true, format!("on by itself: each {whole} competes as one")),
+        Err(obstacle) => (false, format!("off by itself: {obstacle}")),
     }
 }
 
-/// Why it is not enabled automatically.
-fn obstacle(root: &Root, config: &PlacementConfig, asker: Asker) -> Option<String> {
-    if !config.sessions || !autogroup::is_enabled(root) {
-        return Some(TRIALS.to_owned());
+/// What competes as one and may be deprioritised as a whole.
+///
+/// # Errors
+/// Why nothing does.
+fn whole(root: &Root, config: &PlacementConfig, asker: Asker) -> Result<&'static str, String> {
+    let groups = Groups::of(root, &config.groups);
+    let has_units = groups.has_units() || groups.has_unreachable_units();
+    let has_autogroups = config.sessions && autogroup::is_enabled(root);
+    if !has_units && !has_autogroups {
+        return Err(TRIALS.to_owned());
     }
-    if !any_session_competes(root) {
-        return Some(format!("sessions are in control groups of another manager, which override them, and {TRIALS}"));
+    if !has_units && !any_session_competes(root) {
+        return Err(format!("sessions are in control groups of another manager, which override them, and {TRIALS}"));
     }
     let is_refused = match asker {
-        Asker::Daemon => root.read("/proc/self/status").ok().and_then(|status| may_override(&status)) == Some(false),
+        Asker::Daemon => groups.has_unreachable_units() || may_override(root) == Some(false),
         Asker::Person => {
             let has_drop_in = [DROP_IN, OF_MEMORY].iter().any(|drop_in| root.exists(drop_in));
             UNITS.iter().any(|unit| root.exists(unit)) && !has_drop_in
         }
     };
-    is_refused.then(|| {
-        format!(
-            "the service may not change sessions of other users; copy placement.conf to {DROP_IN} and start it again"
-        )
-    })
+    if is_refused {
+        let what = if has_units { "units" } else { "sessions of other users" };
+        return Err(format!("the service may not change {what}; copy placement.conf to {DROP_IN} and start it again"));
+    }
+    Ok(if has_units { "unit of systemd" } else { "session" })
 }
 
 /// True where some process competes by its session (autogroup): control groups with a weight take precedence.
@@ -69,8 +76,9 @@ fn any_session_competes(root: &Root) -> bool {
     all.into_iter().any(|pid| matches!(groups.group(pid), SchedulingGroup::Autogroup(_)))
 }
 
-/// Whether a process with this /proc/PID/status may write the files of other users.
-fn may_override(status: &str) -> Option<bool> {
+/// Whether this process may write the files of other users.
+fn may_override(root: &Root) -> Option<bool> {
+    let status = root.read("/proc/self/status").ok()?;
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
     Some(mask >> DAC_OVERRIDE & 1 == 1)
@@ -88,6 +96,11 @@ mod tests {
     const NONE: (&str, &str) = ("/proc/self/status", "Name:\tbrisk\nCapEff:\t0000000000801000\n");
     const UNIT: (&str, &str) = ("/usr/lib/systemd/system/brisk.service", "");
 
+    /// A systemd with the cpu controller on.
+    const SYSTEMD: [(&str, &str); 3] =
+        [("/run/systemd/system/x", ""), MOUNT, ("/sys/fs/cgroup/cgroup.subtree_control", "cpu memory\n")];
+    const MANAGER: (&str, &str) = ("/run/systemd/private", "");
+
     fn decided(files: &[(&str, &str)], config: &PlacementConfig, doers: Option<&str>, asker: Asker) -> (bool, String) {
         let (_folder, root) = root_of(files);
         decision(&root, config, doers, asker)
@@ -95,7 +108,7 @@ mod tests {
 
     // Verifies ON-1, PLACE-8.
     #[test]
-    fn auto_is_on_where_sessions_can_be_deprioritised() {
+    fn auto_is_on_where_sessions_or_units_can_be_lowered() {
         let config = PlacementConfig::default();
         let slice = ("/proc/7/cgroup", "0::/user.slice\n");
         let weight = ("/sys/fs/cgroup/user.slice/cpu.weight", "100\n");
@@ -111,6 +124,15 @@ mod tests {
             ),
             ("without the controller", &[ON, SESSION, ALL, MOUNT, slice], Asker::Daemon, "on by itself"),
             ("without the right", &[ON, SESSION, NONE], Asker::Daemon, "may not change sessions of other users"),
+            (
+                "units",
+                &[&SYSTEMD[..], &[MANAGER, ALL]].concat(),
+                Asker::Daemon,
+                "on by itself: each unit of systemd competes",
+            ),
+            ("no manager may be called", &[&SYSTEMD[..], &[ALL]].concat(), Asker::Daemon, "may not change units; copy"),
+            ("units, its service", &[&SYSTEMD[..], &[UNIT]].concat(), Asker::Person, "copy placement.conf"),
+            ("with it", &[&SYSTEMD[..], &[UNIT, (DROP_IN, "")]].concat(), Asker::Person, "on by itself: each unit"),
             ("its service without", &[ON, SESSION, UNIT], Asker::Person, "copy placement.conf"),
             ("its service with", &[ON, SESSION, UNIT, (DROP_IN, "")], Asker::Person, "on by itself"),
             ("with the other", &[ON, SESSION, UNIT, (OF_MEMORY, "")], Asker::Person, "on by itself"),
@@ -139,7 +161,8 @@ mod tests {
     #[test]
     fn the_capability_is_read_from_proc_status() {
         for (status, may) in [(ALL.1, Some(true)), (NONE.1, Some(false)), ("", None), ("CapEff:\tx\n", None)] {
-            assert_eq!(may_override(status), may, "{status:?}");
+            let (_folder, root) = root_of(&[("/proc/self/status", status)]);
+            assert_eq!(may_override(&root), may, "{status:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use brisk_sys::sched::threads::Sensing;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementConfig {
-    /// `"auto"`: on where sessions compete as one (autogroup) and no other manager sets priorities.
+    /// `"auto"`: on where sessions (autogroups) or units of systemd compete as one and no other manager sets priorities.
     pub enabled: Enabled,
     /// The rule that decides.
     pub rule: Rule,

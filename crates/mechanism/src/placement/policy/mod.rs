@@ -204,6 +204,10 @@ impl PlacementPolicy {
             self.rejoin_foreground(decisions);
             self.moved_until = Some(now + MOVED);
             self.spare_groups(now);
+            // Its groups are wanted with the next sample, in which a new process is met.
+            let roots = self.roster.roots().iter().filter(|pid| !self.unknown.contains(pid)).copied();
+            let roots: Vec<u32> = roots.take(self.maximum()).collect();
+            self.unknown.extend(roots);
             self.open(now, is_some, decisions);
             self.back_off.clear();
             self.doubted = None;

@@ -85,6 +85,8 @@ pub struct Groups {
     tree: Option<String>,
     /// Where version 2 is mounted, if systemd units compete there by weights that brisk may change.
     units: Option<PathBuf>,
+    /// Units of systemd compete by weights, and this process may not call their manager.
+    has_unreachable_units: bool,
     /// Why there are no groups, or none in the named sub-tree.
     pub refusal: Option<String>,
 }
@@ -149,7 +151,7 @@ impl Groups {
         let none = |why: &str| Self { refusal: Some(why.to_owned()), ..Self::default() };
         let mut mounts = hierarchy::mounts(root);
         let is_managed = root.exists("/run/systemd/system") || root.exists("/system/build.prop");
-        let (mut tree, mut units) = (None, None);
+        let (mut tree, mut units, mut has_unreachable_units) = (None, None, false);
         match choice {
             GroupChoice::Off => return none("placement.groups is off"),
             GroupChoice::Tree(folder) => {
@@ -171,6 +173,8 @@ impl Groups {
             GroupChoice::Auto if root.exists("/run/systemd/system") => {
                 let unified = mounts.iter().find(|mount| mount.hierarchy == Hierarchy::Unified);
                 units = unified.map(|mount| mount.folder.clone()).filter(|top| unit::are_weighed(root, top));
+                has_unreachable_units = units.is_some() && !unit::is_manager_reachable(root);
+                units = units.filter(|_| !has_unreachable_units);
                 mounts.retain(|mount| mount.hierarchy == Hierarchy::Cpuset);
             }
             GroupChoice::Auto if is_managed => mounts.retain(|mount| mount.hierarchy != Hierarchy::Unified),
@@ -185,7 +189,7 @@ impl Groups {
             true => "the system's manager controls all groups".to_owned(),
             false => "no control group can be written here".to_owned(),
         });
-        Self { mounts, tree, units, refusal }
+        Self { mounts, tree, units, has_unreachable_units, refusal }
     }
 
     /// Answers for several threads below `root` in one sample.
@@ -254,6 +258,11 @@ impl Groups {
     /// True where systemd units compete by weights that may be changed.
     pub fn has_units(&self) -> bool {
         self.units.is_some()
+    }
+
+    /// True where they do, and this process may not call their manager.
+    pub fn has_unreachable_units(&self) -> bool {
+        self.has_unreachable_units
     }
 
     /// A description for `brisk doctor`.

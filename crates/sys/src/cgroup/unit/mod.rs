@@ -152,11 +152,14 @@ impl<'a> Units<'a> {
     }
 }
 
-/// True where the system's units compete by weights, and this process may call their manager.
+/// True where the system's units compete by weights.
 pub fn are_weighed(root: &Root, top: &Path) -> bool {
-    let shares_out = hierarchy::lists(root, &top.join("cgroup.subtree_control"), "cpu");
-    let system = Unit { name: "-.slice".to_owned(), user: None };
-    shares_out && root.is_folder("/run/systemd/system") && system.is_reachable(root)
+    root.is_folder("/run/systemd/system") && hierarchy::lists(root, &top.join("cgroup.subtree_control"), "cpu")
+}
+
+/// True where this process may call the system's manager.
+pub fn is_manager_reachable(root: &Root) -> bool {
+    Unit { name: "-.slice".to_owned(), user: None }.is_reachable(root)
 }
 
 #[cfg(test)]

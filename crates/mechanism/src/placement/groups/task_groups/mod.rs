@@ -297,7 +297,7 @@ impl fmt::Display for Reach {
                 match group {
                     Target::Autogroup(id) => write!(f, "its session competes as one (autogroup {id})")?,
                     Target::GroupWeight(folder) => {
-                        write!(f, "its control group competes as one ({})", folder.display())?
+                        write!(f, "its control group competes as one ({})", folder.display())?;
                     }
                     _ => write!(f, "its group competes as one ({group})")?,
                 }

@@ -170,7 +170,7 @@ fn a_foreground_moved_into_a_unit_is_found_there() {
     device.run(4000);
     device.start(FRONT, FRONT, 1, HOG);
     device.put_in_foreground(&[FRONT]);
-    device.run(110);
+    device.next_sample();
     let weighed =
         |device: &Device| device.weights.keys().map(|folder| folder.display().to_string()).collect::<Vec<_>>();
     assert_eq!(weighed(&device), ["/t/a.slice"], "{}", device.policy.reason);
