@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# What brisk's own scripts need on this machine, installed where it is missing. `dev` includes it, which has `say` and `die`.
+# Installs what brisk's own scripts need and this machine lacks. `dev` includes this file and defines `say` and `die`.
 
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
@@ -15,7 +15,7 @@ apt_updated=
 apt_update() {
 	if [ -z "$apt_updated" ]; then
 		command -v apt-get >/dev/null || die "no apt-get here; install by hand what this needs: $*"
-		# One broken third-party source must not stop us: the install tells if anything is really not there.
+		# A broken third-party source must not stop this: the install step fails if a package is really missing.
 		as_root apt-get -qq -o DPkg::Lock::Timeout=300 update </dev/null || say "apt-get update complained; going on"
 		apt_updated=yes
 	fi
