@@ -46,6 +46,10 @@ const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
 const CHANGED: &str = "the device or the configuration changed";
 /// For this long after a start a service manager may still move a process into a control group of its own.
 const MOVED: Duration = Duration::from_millis(500);
+/// The groups of threads that begin to work with a new foreground are learned from one sample to the next. Until then no further
+/// group is deprioritised, so these samples follow each other at once.
+const QUICK_SAMPLES: u32 = 3;
+const QUICK_SAMPLE_MS: u64 = 5;
 /// A foreground with a lower CPU demand is idle.
 const AT_REST: f64 = 0.01;
 
@@ -76,6 +80,8 @@ pub struct PlacementPolicy {
     task_groups: TaskGroups,
     /// Until when the foreground is so new that its manager may still move it into a control group of its own.
     moved_until: Option<BootTime>,
+    /// So many samples may follow each other at once, to learn the groups beside a new foreground.
+    quick_samples: u32,
     /// A group could not be created or entered: per-thread masks and nice values are used instead.
     without_groups: bool,
     back_off: BackOff<Rung>,
@@ -147,6 +153,7 @@ impl PlacementPolicy {
             parted: Holdings::default(),
             task_groups: TaskGroups::default(),
             moved_until: None,
+            quick_samples: 0,
             without_groups: false,
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             doubted: None,
@@ -203,6 +210,7 @@ impl PlacementPolicy {
         if self.roster.put_in_foreground(pids) {
             self.rejoin_foreground(decisions);
             self.moved_until = Some(now + MOVED);
+            self.quick_samples = QUICK_SAMPLES;
             self.spare_groups(now);
             // Its groups are wanted with the next sample, in which a new process is met.
             let roots = self.roster.roots().iter().filter(|pid| !self.unknown.contains(pid)).copied();
@@ -258,6 +266,7 @@ impl PlacementPolicy {
         }
         self.moved_until = self.moved_until.filter(|until| now < *until);
         self.spare_groups(now);
+        self.quick_samples = self.quick_samples.saturating_sub(1);
         if !std::mem::take(&mut self.has_changed) && wall_ns > 0 {
             self.window.add(totals, WINDOW);
         }
@@ -400,6 +409,9 @@ impl Policy for PlacementPolicy {
         let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
         let sampling_ms = match self.roster.has_front() {
             false => self.config.idle_sampling_ms,
+            true if self.quick_samples > 0 && self.may_be_moved() && self.task_groups.is_incomplete() => {
+                QUICK_SAMPLE_MS
+            }
             // During an opening the step is already in force, and nothing is judged before the opening ends.
             true if self.opening.is_some() && self.held.is_some() && !self.may_be_moved() => {
                 self.config.sampling_ms * 2
