@@ -166,7 +166,7 @@ fn text(report: &Report<'_>) -> String {
             "A", "B", "difference"
         );
     };
-    heading(&mut text, &format!("{before} and {after} boots"));
+    heading(&mut text, &format!("boots: {before}, {after}"));
     for MeasureLine { measure, unit, line } in &report.measures {
         row(&mut text, &measure.words(), unit, line);
     }

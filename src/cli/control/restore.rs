@@ -157,7 +157,7 @@ impl Done {
             text += "A journal is from an earlier boot; the reboot has reset what it held.\n";
         }
         if *malformed_lines > 0 {
-            text += &format!("{malformed_lines} damaged lines of a journal were skipped.\n");
+            text += &format!("Damaged lines of a journal, which were skipped: {malformed_lines}.\n");
         }
         restorations.iter().for_each(|restoration| text += &line(restoration));
         text += &self.said.concat();

@@ -148,7 +148,7 @@ fn journal(report: &JournalReport) -> String {
             format!("in use by {owner}, which holds {held} tunables")
         }
         Some(JournalState::Damaged { malformed_lines }) => {
-            format!("{malformed_lines} damaged lines and nothing to restore: `brisk restore` clears it")
+            format!("damaged lines: {malformed_lines}; nothing to restore: `brisk restore` clears it")
         }
         Some(JournalState::LeftBehind { held }) => format!("{held} tunables left changed: run `brisk restore`"),
         None => "cannot be read".to_owned(),

@@ -87,7 +87,7 @@ fn findings(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
         sheet.text("small", Anchor::Start, (sheet.scale.left, y), &text);
     } else if diagnosis.findings.is_empty() {
         y += 18.0;
-        let text = format!("What could be won: {}.", words::nothing_to_win(diagnosis));
+        let text = format!("Possible gains: {}.", words::nothing_to_win(diagnosis));
         sheet.text("muted", Anchor::Start, (sheet.scale.left, y), &text);
     }
     y
