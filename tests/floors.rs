@@ -227,7 +227,7 @@ fn the_engine_names_no_mechanism() {
 fn policies_read_no_device_and_no_clock() {
     /// These two files of the contract name the device only to pass it on.
     const CONTRACT: [&str; 2] = ["", "contract::surroundings"];
-    const DEVICE_FILES: [&str; 7] = ["driver", "probe", "support", "by_itself", "snapshot", "kill_log", "zygote"];
+    const DEVICE_FILES: [&str; 7] = ["driver", "probe", "support", "automatic", "snapshot", "kill_log", "zygote"];
     let faults = |modules: BTreeMap<Module, String>| -> Vec<String> {
         let is_pure = |module: &Module| {
             let is_of_mechanism = module.len() > 1 && DEVICE_FILES.contains(&module.last().unwrap().as_str());

@@ -83,9 +83,9 @@ pub fn reservation(mechanism: &str) -> Option<&'static str> {
 pub fn decide(mechanism: &str, enabled: Enabled, doers: Option<&str>) -> (bool, String) {
     match (enabled, doers, reservation(mechanism)) {
         (Enabled::On | Enabled::Off, _, _) => (enabled.is_on(), format!("{mechanism}.enabled is {enabled}")),
-        (Enabled::Auto, Some(doers), _) => (false, format!("off by itself: this is left to {doers}")),
-        (Enabled::Auto, None, Some(reservation)) => (false, format!("off by itself: {reservation}")),
-        (Enabled::Auto, None, None) => (true, "on by itself".to_owned()),
+        (Enabled::Auto, Some(doers), _) => (false, format!("off (auto): this is left to {doers}")),
+        (Enabled::Auto, None, Some(reservation)) => (false, format!("off (auto): {reservation}")),
+        (Enabled::Auto, None, None) => (true, "on (auto)".to_owned()),
     }
 }
 
@@ -99,15 +99,15 @@ mod tests {
         for (mechanism, enabled, doers, on, reason) in [
             ("launch", Enabled::On, Some("tuned (x)"), true, "launch.enabled is true"),
             ("launch", Enabled::Off, None, false, "launch.enabled is false"),
-            ("launch", Enabled::Auto, None, true, "on by itself"),
-            ("launch", Enabled::Auto, Some("tuned (x)"), false, "off by itself: this is left to tuned (x)"),
-            ("placement", Enabled::Auto, None, true, "on by itself"),
-            ("placement", Enabled::Auto, Some("ananicy (x)"), false, "off by itself: this is left to ananicy (x)"),
+            ("launch", Enabled::Auto, None, true, "on (auto)"),
+            ("launch", Enabled::Auto, Some("tuned (x)"), false, "off (auto): this is left to tuned (x)"),
+            ("placement", Enabled::Auto, None, true, "on (auto)"),
+            ("placement", Enabled::Auto, Some("ananicy (x)"), false, "off (auto): this is left to ananicy (x)"),
             ("placement", Enabled::On, None, true, "placement.enabled is true"),
             ("memory.zram", Enabled::Auto, None, false, "could not always be undone"),
             ("memory.killer", Enabled::Auto, Some("lmkd (x)"), false, "left to lmkd (x)"),
             ("memory.killer", Enabled::Auto, None, false, "cannot be restored"),
-            ("lookup", Enabled::Auto, None, true, "on by itself"),
+            ("lookup", Enabled::Auto, None, true, "on (auto)"),
             ("lookup", Enabled::On, None, true, "lookup.enabled is true"),
         ] {
             let decision = decide(mechanism, enabled, doers);

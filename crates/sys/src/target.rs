@@ -100,7 +100,7 @@ impl Target {
     }
 
     /// The same property of another thread; `None` for a property that is not inherited.
-    pub fn of_heir(&self, tid: u32, start_time_ticks: u64) -> Option<Self> {
+    pub fn of_child(&self, tid: u32, start_time_ticks: u64) -> Option<Self> {
         match *self {
             Self::UtilizationClampMinimum { .. } => Some(Self::UtilizationClampMinimum { pid: tid, start_time_ticks }),
             Self::CpuAffinity { .. } => Some(Self::CpuAffinity { tid, start_time_ticks }),

@@ -1,6 +1,6 @@
 //! Placement on a device: probes it for [`PlacementPolicy`].
 
-use super::by_itself::{Asker, decision};
+use super::automatic::{Asker, decision};
 use super::{NAME, PlacementConfig, PlacementPolicy, probe};
 use crate::{Decision, Enabled, Mechanism, SupportState, Surroundings};
 use brisk_sys::BootTime;

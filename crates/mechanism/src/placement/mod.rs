@@ -1,14 +1,14 @@
 //! Placement: deprioritises or confines CPU-bound background threads, where and for as long as that helps the foreground.
 //!
-//! `threads` classifies threads (`classify`), tracks them (`roster`), finds inherited attributes (`heirs`) and processes with
+//! `threads` classifies threads (`classify`), tracks them (`roster`), finds inherited attributes (`inherited`) and processes with
 //! short-lived, CPU-bound children (`fork_parents`). `groups` finds control groups and sessions that may be deprioritised as a
 //! whole. `gain` bounds the possible gain, `cores` says which CPUs can be reserved, `step` what is changed on a thread, `trial`
 //! whether it helped, `back_off` when a failed step is tried again, and `policy` decides. `resources` reports each process's
 //! share of every resource, and `storage` lowers the I/O priority of threads that keep the foreground waiting for disks.
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
+mod automatic;
 mod back_off;
-mod by_itself;
 pub mod config;
 mod contention;
 pub mod cores;

@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::Enabled;
-    use crate::placement::by_itself::{Asker, decision};
+    use crate::placement::automatic::{Asker, decision};
 
     fn support_of(root: &Root, config: &PlacementConfig) -> Support {
         support(root, config, &machine(root), &decision(root, config, None, Asker::Daemon))

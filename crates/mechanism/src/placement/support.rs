@@ -1,12 +1,12 @@
 //! What this device offers to placement, and whether a daemon would enable it.
 
-use super::{PlacementConfig, by_itself, probe};
+use super::{PlacementConfig, automatic, probe};
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 
 /// Whether a daemon with `config` would enable placement here, beside the managers `doers`, and why.
 pub fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str>) -> (bool, String) {
-    by_itself::decision(root, config, doers, by_itself::Asker::Person)
+    automatic::decision(root, config, doers, automatic::Asker::Person)
 }
 
 /// What this device offers to the placement mechanism under `config`, beside the managers `doers`, and whether the daemon uses

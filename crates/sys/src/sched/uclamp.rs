@@ -139,8 +139,8 @@ mod tests {
             assert!(set_maximum(tid, 511).is_err() && set_minimum(tid, 601).is_err(), "neither passes the other");
             priority::set(tid, priority::Priority { policy: SchedulingPolicy::Idle, nice: 5 })?;
             assert_eq!(of(tid)?, clamped, "a change of priority keeps clamps");
-            let heir = std::thread::spawn(|| of(rustix::thread::gettid().as_raw_nonzero().get() as u32));
-            assert_eq!(heir.join().unwrap()?, clamped, "inherited");
+            let child = std::thread::spawn(|| of(rustix::thread::gettid().as_raw_nonzero().get() as u32));
+            assert_eq!(child.join().unwrap()?, clamped, "inherited");
             set_minimum(tid, before.minimum)?;
             set_maximum(tid, before.maximum)?;
             assert_eq!(of(tid)?, before);

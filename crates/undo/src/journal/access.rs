@@ -275,8 +275,8 @@ impl Access {
     /// read or written has exited, or its tid belongs to another process by now.
     fn restore_inherited(&mut self, lease: &Lease, held: &str, families: &mut Families) {
         let Some(tid) = lease.target.thread().filter(|_| is_inherited(&lease.target)) else { return };
-        for heir in families.born_since(&self.root, tid, lease.since) {
-            let Some(target) = lease.target.of_heir(heir.tid, heir.start_time_ticks) else { return };
+        for child in families.born_since(&self.root, tid, lease.since) {
+            let Some(target) = lease.target.of_child(child.tid, child.start_time_ticks) else { return };
             if self.read(&target).is_ok_and(|found| found == held) {
                 let _ = self.write(&target, &lease.original);
             }
@@ -411,5 +411,5 @@ pub(super) fn is_kernels_doing(original: &str, observed: &str, found: &str, onli
 
 /// True for an attribute that threads inherit at fork.
 fn is_inherited(target: &Target) -> bool {
-    target.of_heir(0, 0).is_some()
+    target.of_child(0, 0).is_some()
 }

@@ -246,7 +246,7 @@ fn each_part_reports_whether_it_is_on_and_why() {
     };
     device.configure(MemoryConfig::default());
     assert!(
-        parts(&device).iter().all(|(reason, on)| !on && reason.starts_with("off by itself: ")),
+        parts(&device).iter().all(|(reason, on)| !on && reason.starts_with("off (auto): ")),
         "{:?}",
         parts(&device)
     );

@@ -32,7 +32,7 @@ impl PlacementPolicy {
                 self.release_all(&reason, decisions);
                 self.storage.leave(&reason, decisions);
                 let doers = self.deference.doers().unwrap_or_default();
-                let reason = format!("off by itself: this is left to {doers}");
+                let reason = format!("off (auto): this is left to {doers}");
                 tracing::info!("placement: {reason}");
                 let advice = "Set placement.enabled = true to have both.".to_owned();
                 self.support = Support { state: SupportState::Available, reason, advice };

@@ -16,7 +16,7 @@ use super::gain::Window;
 use super::groups::task_groups::TaskGroups;
 use super::step::{Rung, Step};
 use super::thesis;
-use super::threads::heirs::Heirs;
+use super::threads::inherited::InheritedAttributes;
 use super::threads::roster::Roster;
 use super::trial::{Rhythms, Trial};
 use crate::deference::Deference;
@@ -74,7 +74,7 @@ pub struct PlacementPolicy {
     standing: Option<Standing>,
     /// The leases on background threads, groups and sessions.
     leased: Holdings,
-    heirs: Heirs,
+    inherited: InheritedAttributes,
     /// Temporary masks of foreground threads, until the next sample.
     parted: Holdings,
     task_groups: TaskGroups,
@@ -149,7 +149,7 @@ impl PlacementPolicy {
             held: None,
             standing: None,
             leased: Holdings::default(),
-            heirs: Heirs::default(),
+            inherited: InheritedAttributes::default(),
             parted: Holdings::default(),
             task_groups: TaskGroups::default(),
             moved_until: None,
@@ -242,9 +242,9 @@ impl PlacementPolicy {
         self.late.retain(|tid| !sample.ended.contains(tid));
         self.task_groups.forget(&sample.ended);
         self.task_groups.take(facts, &self.roster, &self.leased);
-        self.heirs.note(sample, &self.leased, &self.roster);
+        self.inherited.note(sample, &self.leased, &self.roster);
         // Facts with leased or inherited values do not show a thread's own values.
-        let mut changed = self.heirs.disinherit(facts, decisions);
+        let mut changed = self.inherited.disinherit(facts, decisions);
         changed.extend(self.leased_threads());
         let tells_own =
             |facts: &&ThreadFacts| !changed.contains(&facts.tid) && !self.task_groups.asked_alone(facts.tid);
@@ -256,7 +256,7 @@ impl PlacementPolicy {
         }
         self.follow_online(online, decisions);
         self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
-        self.unknown.extend(self.heirs.tids());
+        self.unknown.extend(self.inherited.tids());
         self.unknown.extend(self.roster.unknown_fork_parents(now));
         let light: Vec<u32> = self.unknown_light().collect();
         self.unknown.extend(light);

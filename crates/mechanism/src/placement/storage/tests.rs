@@ -204,9 +204,9 @@ fn a_rank_that_another_process_set_stays() {
 fn an_ended_foreground_leaves_no_thread_ranked_last() {
     let mut device = Device::new();
     device.seconds(4, 900, 10, 40);
-    let heir = Kin { tid: 77, start_time_ticks: 500 };
+    let child = Kin { tid: 77, start_time_ticks: 500 };
     assert_eq!(device.policy.parents().map(|(life, _)| life.pid).collect::<Vec<_>>(), [2]);
-    device.policy.note_kin(life(2), [heir]);
+    device.policy.note_kin(life(2), [child]);
     device.sample.moved.remove(&life(2));
     device.now = device.now + Duration::from_secs(1);
     let mut decisions = Vec::new();

@@ -2,5 +2,5 @@
 
 pub mod classify;
 pub(super) mod fork_parents;
-pub(super) mod heirs;
+pub(super) mod inherited;
 pub mod roster;

@@ -378,13 +378,13 @@ fn a_thread_made_by_one_that_makes_room_is_not_made_to() {
     }
     device.run(500);
     assert_eq!(device.treated(), [200, 201]);
-    let heirs = device.decisions.iter().filter(|(_, it)| matches!(it.action, Action::Disinherit { .. })).count();
-    assert_eq!(heirs, 2);
+    let disinherited = device.decisions.iter().filter(|(_, it)| matches!(it.action, Action::Disinherit { .. })).count();
+    assert_eq!(disinherited, 2);
     device.start(302, 200, 1, MUSIC);
     device.next_sample();
     device.end(302);
     assert!(
-        device.policy.heirs.tids().next().is_none() && !device.policy.unknown.contains(&302),
+        device.policy.inherited.tids().next().is_none() && !device.policy.unknown.contains(&302),
         "it ended before its facts were read"
     );
 }

@@ -36,8 +36,8 @@ pub(super) fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str
         return (on, why);
     }
     match whole(root, config, asker) {
-        Ok(whole) => (true, format!("on by itself: each {whole} competes as one")),
-        Err(obstacle) => (false, format!("off by itself: {obstacle}")),
+        Ok(whole) => (true, format!("on (auto): each {whole} competes as one")),
+        Err(obstacle) => (false, format!("off (auto): {obstacle}")),
     }
 }
 
@@ -113,8 +113,8 @@ mod tests {
         let slice = ("/proc/7/cgroup", "0::/user.slice\n");
         let weight = ("/sys/fs/cgroup/user.slice/cpu.weight", "100\n");
         for (case, files, asker, told) in [
-            ("sessions compete", &[ON, SESSION, ALL][..], Asker::Daemon, "on by itself: each session competes as one"),
-            ("they do not", &[SESSION, ALL], Asker::Daemon, "off by itself: what it gains shows only in trials"),
+            ("sessions compete", &[ON, SESSION, ALL][..], Asker::Daemon, "on (auto): each session competes as one"),
+            ("they do not", &[SESSION, ALL], Asker::Daemon, "off (auto): what it gains shows only in trials"),
             ("in no session", &[ON, ALL], Asker::Daemon, "in control groups of another manager"),
             (
                 "control groups",
@@ -122,21 +122,21 @@ mod tests {
                 Asker::Daemon,
                 "in control groups of another",
             ),
-            ("without the controller", &[ON, SESSION, ALL, MOUNT, slice], Asker::Daemon, "on by itself"),
+            ("without the controller", &[ON, SESSION, ALL, MOUNT, slice], Asker::Daemon, "on (auto)"),
             ("without the right", &[ON, SESSION, NONE], Asker::Daemon, "may not change sessions of other users"),
             (
                 "units",
                 &[&SYSTEMD[..], &[MANAGER, ALL]].concat(),
                 Asker::Daemon,
-                "on by itself: each unit of systemd competes",
+                "on (auto): each unit of systemd competes",
             ),
             ("no manager may be called", &[&SYSTEMD[..], &[ALL]].concat(), Asker::Daemon, "may not change units; copy"),
             ("units, its service", &[&SYSTEMD[..], &[UNIT]].concat(), Asker::Person, "copy placement.conf"),
-            ("with it", &[&SYSTEMD[..], &[UNIT, (DROP_IN, "")]].concat(), Asker::Person, "on by itself: each unit"),
+            ("with it", &[&SYSTEMD[..], &[UNIT, (DROP_IN, "")]].concat(), Asker::Person, "on (auto): each unit"),
             ("its service without", &[ON, SESSION, UNIT], Asker::Person, "copy placement.conf"),
-            ("its service with", &[ON, SESSION, UNIT, (DROP_IN, "")], Asker::Person, "on by itself"),
-            ("with the other", &[ON, SESSION, UNIT, (OF_MEMORY, "")], Asker::Person, "on by itself"),
-            ("no service", &[ON, SESSION, NONE], Asker::Person, "on by itself"),
+            ("its service with", &[ON, SESSION, UNIT, (DROP_IN, "")], Asker::Person, "on (auto)"),
+            ("with the other", &[ON, SESSION, UNIT, (OF_MEMORY, "")], Asker::Person, "on (auto)"),
+            ("no service", &[ON, SESSION, NONE], Asker::Person, "on (auto)"),
         ] {
             let (on, why) = decided(files, &config, None, asker);
             assert_eq!((on, why.contains(told)), (told.starts_with("on"), true), "{case}: {why}");

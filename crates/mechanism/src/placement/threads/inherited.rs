@@ -10,7 +10,7 @@ use brisk_sys::sched::threads::Sample;
 
 /// New threads; their facts will show whether they inherited leased values.
 #[derive(Debug, Default)]
-pub(in crate::placement) struct Heirs(BTreeMap<u32, Vec<Inheritance>>);
+pub(in crate::placement) struct InheritedAttributes(BTreeMap<u32, Vec<Inheritance>>);
 
 /// A value that a thread may have inherited.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ struct Inheritance {
     original: String,
 }
 
-impl Heirs {
+impl InheritedAttributes {
     /// The threads whose facts are wanted.
     pub(in crate::placement) fn tids(&self) -> impl Iterator<Item = &u32> {
         self.0.keys()
@@ -55,7 +55,7 @@ impl Heirs {
         }
     }
 
-    /// Restores the values that heirs would have without brisk. Returns the heirs that are changed.
+    /// Restores the values that inheriting threads would have without brisk. Returns the threads that are changed.
     pub(in crate::placement) fn disinherit(
         &mut self,
         facts: &[ThreadFacts],
@@ -70,7 +70,7 @@ impl Heirs {
                 if !is_member && held_by(&target, facts).as_ref() != Some(&value) {
                     continue;
                 }
-                let Some(target) = target.of_heir(tid, start_time_ticks) else { continue };
+                let Some(target) = target.of_child(tid, start_time_ticks) else { continue };
                 let action = Action::Disinherit { target, inherited: value, original };
                 let reason = "it inherited this value from a restricted thread".to_owned();
                 decisions.push(Decision { action, reason });
