@@ -203,7 +203,7 @@ fault:
 
 /* @room holds the request, which a note refers to. */
 static bool binder_cache_lookup(struct binder_proc *proc, struct binder_thread *thread,
-				 struct binder_transaction_data *tr, u64 *room)
+				struct binder_transaction_data *tr, u64 *room)
 {
 	struct binder_cache *cache = proc->context->cache;
 	const struct binder_cache_format *format = cache->format;

@@ -238,7 +238,7 @@ static noinline void binder_cache_replied(struct binder_thread *thread,
 		t->flags &= ~BINDER_CACHE_SCOPE;
 	}
 	if (!note) {
-		/* The call was made before the cache was turned on: a change without a beginning. */
+		/* The call began before the cache was on: a change without a beginning. */
 		if (binder_cache_is_active(proc->context) && READ_ONCE(cache->manager) == proc &&
 		    !binder_cache_is_readonly(cache, in_reply_to->code))
 			binder_cache_forget_all(cache);
