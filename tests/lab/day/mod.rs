@@ -161,7 +161,8 @@ fn played(course: Course) -> Option<Report> {
     if course.hotplugs > 0 {
         // With counted instructions, a second CPU that exists at boot hangs; one that is added later does not.
         job.scenario.machine.arguments.extend(["-smp".to_owned(), "2".to_owned()]);
-        job.scenario.kernel.command_line += " maxcpus=1";
+        // After hours, the kernel's own account of a stall or of memory that ran out is worth its lines on the console.
+        job.scenario.kernel.command_line += " maxcpus=1 loglevel=7";
     }
     let events = course.events(SEED);
     let job = job.with_file("/events", events.as_str());

@@ -46,8 +46,8 @@ const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
 const CHANGED: &str = "the device or the configuration changed";
 /// For this long after a start a service manager may still move a process into a control group of its own.
 const MOVED: Duration = Duration::from_millis(500);
-/// The groups of threads that begin to work with a new foreground are learned from one sample to the next. Until then no further
-/// group is deprioritised, so these samples follow each other at once.
+/// The control groups of threads that begin to work with a new foreground are learned from one sample to the next. Until then no
+/// further group is deprioritised, so these samples follow each other at once. Each delays a frame, so there are few.
 const QUICK_SAMPLES: u32 = 3;
 const QUICK_SAMPLE_MS: u64 = 5;
 /// A foreground with a lower CPU demand is idle.
@@ -409,7 +409,7 @@ impl Policy for PlacementPolicy {
         let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
         let sampling_ms = match self.roster.has_front() {
             false => self.config.idle_sampling_ms,
-            true if self.quick_samples > 0 && self.may_be_moved() && self.task_groups.is_incomplete() => {
+            true if self.quick_samples > 0 && self.may_be_moved() && self.task_groups.lacks_weights() => {
                 QUICK_SAMPLE_MS
             }
             // During an opening the step is already in force, and nothing is judged before the opening ends.

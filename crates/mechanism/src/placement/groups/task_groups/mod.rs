@@ -231,6 +231,11 @@ impl TaskGroups {
         !self.bulk_at.is_empty() && (self.of_front.is_empty() || !self.above_front.is_empty())
     }
 
+    /// True where the foreground is known to compete by the weight of a control group, and groups beside it are not all known.
+    pub(in crate::placement) fn lacks_weights(&self) -> bool {
+        self.is_incomplete && !self.above_front.is_empty()
+    }
+
     /// What decides between the foreground and a thread; `None` where the thread's group is unknown.
     pub(in crate::placement) fn reach(&self, member: &Member) -> Option<Reach> {
         let home = self.home(&member.thread)?;
