@@ -63,7 +63,7 @@ fn swap_that_does_not_fit_stays_in_use() {
     let Some(report) = report("plan", "fit") else { return };
     assert_eq!((report.one("fit.exit"), report.one("fit.swaps")), ("2", "1"));
     let error = report.one("fit.error");
-    assert!(error.contains("KiB lie there") && error.trim_end().ends_with("run `brisk restore`"), "{error}");
+    assert!(error.contains("KiB are in it") && error.trim_end().ends_with("run `brisk restore`"), "{error}");
     assert_eq!(report.one("fit.restored"), "yes");
 }
 
