@@ -161,7 +161,7 @@ fn played(course: Course) -> Option<Report> {
     if course.hotplugs > 0 {
         // With counted instructions, a second CPU that exists at boot hangs; one that is added later does not.
         job.scenario.machine.arguments.extend(["-smp".to_owned(), "2".to_owned()]);
-        // After hours, the kernel's own account of a stall or of memory that ran out is worth its lines on the console.
+        // A stall or an out-of-memory kill after hours can be explained only from the kernel's own messages.
         job.scenario.kernel.command_line += " maxcpus=1 loglevel=7";
     }
     let events = course.events(SEED);

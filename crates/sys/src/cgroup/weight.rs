@@ -61,8 +61,8 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
     }
 }
 
-/// The groups from `top`, which has no weight among brisk's groups, down to `folder`, with the weights of those that
-/// `weight_of` returns. Groups of brisk and threaded ones end it: their threads belong to the process of a group above.
+/// The groups from `top`, which has no weight among brisk's groups, down to `folder`, each with what `weight_of` returns for it.
+/// Groups of brisk and threaded ones end it: their threads belong to the process of a group above.
 pub(super) fn chain(
     root: &Root,
     top: &Path,

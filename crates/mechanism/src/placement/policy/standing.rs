@@ -153,11 +153,8 @@ impl PlacementPolicy {
             true => step.nice_of_session(own, nice_levels, sessions),
             false => step.weight_of_group(own.unsigned_abs(), nice_levels, groups),
         };
-        let mut demands: Demands = lowered
-            .into_iter()
-            .filter_map(|(group, own)| Some((value(&group, own)?, group)))
-            .map(|(value, group)| (group, value))
-            .collect();
+        let demand = |(group, own)| value(&group, own).map(|value| (group, value));
+        let mut demands: Demands = lowered.into_iter().filter_map(demand).collect();
         // While facts are incomplete no group is newly lowered, but existing leases continue.
         demands.retain(|group, _| {
             (!self.task_groups.is_incomplete() || self.leased.has(group)) && self.leased.refusal(group).is_none()

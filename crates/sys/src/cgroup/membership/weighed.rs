@@ -39,18 +39,16 @@ impl<'a> WeighedGroups<'a> {
             return known.clone();
         }
         let Some(group) = group_in(&text, Hierarchy::Unified) else { return Vec::new() };
-        let folder = match group.trim_start_matches('/') {
-            "" => self.mount.clone(),
-            group => self.mount.join(group),
-        };
+        let folder = self.mount.join(group.trim_start_matches('/'));
         let Self { root, top, units, weights, .. } = self;
         let chain = weight::chain(root, top, &folder, |folder| {
-            let read = || weight::read(root, folder).ok()?.parse().ok();
-            let may_change = |units: &mut Option<Units<'_>>| match units {
-                Some(units) => units.may_change(folder),
-                None => !is_managed(root, top, folder),
-            };
-            *weights.entry(folder.to_owned()).or_insert_with(|| may_change(units).then(read).flatten())
+            *weights.entry(folder.to_owned()).or_insert_with(|| {
+                let may_change = match units {
+                    Some(units) => units.may_change(folder),
+                    None => !is_managed(root, top, folder),
+                };
+                may_change.then(|| weight::read(root, folder).ok()?.parse().ok()).flatten()
+            })
         });
         self.chains.insert(text, chain.clone());
         chain
@@ -59,8 +57,8 @@ impl<'a> WeighedGroups<'a> {
 
 /// True where a systemd of its own, for example a container's, manages the group in `folder` below `top`.
 fn is_managed(root: &Root, top: &Path, folder: &Path) -> bool {
-    let above = folder.ancestors().skip(1).take_while(|above| above.starts_with(top));
-    above.into_iter().any(|above| root.exists(above.join("init.scope")))
+    let mut above = folder.ancestors().skip(1).take_while(|above| above.starts_with(top));
+    above.any(|above| root.exists(above.join("init.scope")))
 }
 
 #[cfg(test)]
