@@ -67,6 +67,15 @@ fn swap_that_does_not_fit_stays_in_use() {
     assert_eq!(report.one("fit.restored"), "yes");
 }
 
+// Verifies MEMORY-2, UNDO-4.
+#[test]
+fn swap_stays_in_use_when_memory_becomes_scarce() {
+    let Some(report) = report("plan", "scarce") else { return };
+    assert_eq!((report.one("scarce.exit"), report.one("scarce.swaps")), ("2", "1"), "{report:#?}");
+    assert!(report.one("scarce.error").contains("KiB are in it"), "{report:#?}");
+    assert_eq!((report.one("scarce.oom"), report.one("scarce.restored")), ("0", "yes"), "{report:#?}");
+}
+
 /// The kernel may map a few more pages of the killer's locked program.
 const FAULTED_KIB: u64 = 64;
 

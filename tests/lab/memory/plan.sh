@@ -89,6 +89,38 @@ fit() {
 	if is_state "$before"; then say fit.restored yes; else say fit.restored "$(state)"; fi
 }
 
+# While the content of swap is fetched, another process takes the memory that it needs.
+scarce() {
+	before=$(state)
+	start
+	hear 7
+	set --
+	for number in 1 1 1 1 1 1 1 1; do
+		launch $number 0
+		set -- "$launched" "$@"
+	done
+	kill -KILL "$1" "$2"
+	shift 2
+	sleep 1
+	# Of an area that is being switched off, the kernel counts only the used part.
+	total=$(grep SwapTotal /proc/meminfo)
+	kill -TERM "$applier"
+	while grep -q "$total" /proc/meminfo; do :; done
+	dd if=/dev/zero of=/tmp/grown bs=1M count=100 2>/dev/null
+	status=0
+	wait "$applier" || status=$?
+	exec 3<&-
+	say scarce.exit "$status"
+	say scarce.error "$(grep 'stays in use' /tmp/errors | tail -n 1)"
+	say scarce.swaps "$(tail -n +2 /proc/swaps | wc -l)"
+	say scarce.oom "$(sed -n 's/^oom_kill //p' /proc/vmstat)"
+	rm /tmp/grown
+	kill -KILL "$@"
+	sleep 1
+	brisk restore >/dev/null
+	if is_state "$before"; then say scarce.restored yes; else say scarce.restored "$(state)"; fi
+}
+
 # A process keeps the device open during the restoration, and then another process owns the device.
 busy() {
 	before=$(state)

@@ -7,6 +7,7 @@ pub mod process_memory;
 pub mod process_reclaim;
 pub mod psi;
 pub mod swap_area;
+pub mod swap_off;
 pub mod swaps;
 pub mod vm_tunables;
 pub mod vmstat;

@@ -1,4 +1,4 @@
-//! Making and using a swap area: the header that mkswap(8) writes, swapon(2) and swapoff(2).
+//! Making and using a swap area: the header that mkswap(8) writes, and swapon(2).
 
 use std::ffi::CString;
 use std::fs::OpenOptions;
@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::memory::{meminfo, swaps, zram};
+use crate::kept_file::KeptTexts;
+use crate::memory::{meminfo, swap_off, swaps, zram};
 use crate::{DeviceError, Operation, Root};
 
 /// The folders of block devices: Linux's, and Android's.
@@ -24,8 +25,9 @@ const MAGIC: &[u8] = b"SWAPSPACE2";
 const LEAST_PAGES: u64 = 10;
 /// SWAP_FLAG_PREFER of linux/swap.h: the low bits are a priority.
 const FLAG_PREFER: i32 = 0x8000;
-/// Memory that must remain available after a swap area was emptied into memory.
-const RESERVE_KIB: u64 = 8 << 10;
+/// Memory that must remain available after a swap area was emptied into memory: this much, or a part of a small device's.
+const RESERVE_KIB: u64 = 16 << 10;
+const RESERVE_PART: u64 = 16;
 
 /// The first page of a swap area of `pages` pages of `page_bytes`.
 pub fn header(pages: u64, page_bytes: usize) -> Option<Vec<u8>> {
@@ -57,7 +59,7 @@ pub fn state(root: &Root, name: &str) -> Result<String, DeviceError> {
 /// Enables swap on block device `name` with a priority (`on 100`), or disables it (`off`).
 ///
 /// # Errors
-/// The kernel's answer; also when the area's content would not fit into memory, before anything is moved.
+/// The kernel's answer; also when the area's content does not fit into memory.
 pub fn switch(root: &Root, name: &str, state: &str) -> Result<(), DeviceError> {
     let file = root.path(path(root, name));
     let fault = |cause: io::Error| DeviceError::io(&file, Operation::Swap, cause);
@@ -67,10 +69,24 @@ pub fn switch(root: &Root, name: &str, state: &str) -> Result<(), DeviceError> {
     match state.strip_prefix("on ").map(str::parse) {
         Some(Ok(priority)) => make(&file).and_then(|()| switch_on(&file, priority)).map_err(fault),
         Some(Err(_)) => Err(fault(io::ErrorKind::InvalidInput.into())),
-        None => {
-            must_fit(root, name)?.map_err(fault)?;
-            switch_off(&file).map_err(fault)
+        None => switch_off(root, name, &file)?.map_err(fault),
+    }
+}
+
+/// Disables swap on block device `name`, whose file is `file`, unless its content does not fit into memory.
+fn switch_off(root: &Root, name: &str, file: &Path) -> Result<io::Result<()>, DeviceError> {
+    let mut texts = KeptTexts::default();
+    let content = Content::read(root, name, &mut texts)?;
+    if !content.fits() {
+        return Ok(Err(content.stays()));
+    }
+    // Other processes may allocate while it is emptied.
+    let is_scarce = || room_kib(root, name, &mut texts).is_ok_and(|room_kib| room_kib < content.reserve_kib / 2);
+    match swap_off::switch_off(file, is_scarce) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            Ok(Err(Content::read(root, name, &mut texts)?.stays()))
         }
+        answer => Ok(answer),
     }
 }
 
@@ -92,40 +108,57 @@ fn switch_on(file: &Path, priority: u16) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn switch_off(file: &Path) -> io::Result<()> {
-    let path = CString::new(file.as_os_str().as_bytes())?;
-    // SAFETY: the kernel reads a string that ends with a zero byte and outlives the call.
-    let result = unsafe { libc::syscall(libc::SYS_swapoff, path.as_ptr()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+/// A swap area's content, and the room for it elsewhere.
+#[derive(Debug, Clone, Copy)]
+struct Content {
+    used_kib: u64,
+    /// Memory that zram frees when its content is gone.
+    freed_kib: u64,
+    room_kib: u64,
+    /// What must remain of the room.
+    reserve_kib: u64,
 }
 
-/// Checks that the content of swap area `name` fits into memory and the other areas: swapoff(2) would fetch page after page
-/// until the kernel kills a process.
-fn must_fit(root: &Root, name: &str) -> Result<io::Result<()>, DeviceError> {
-    let (area, memory) = (path(root, name), meminfo::read(root)?);
-    let (ours, others): (Vec<_>, Vec<_>) = swaps::read(root)?.into_iter().partition(|swap| swap.path == area);
-    let used_kib: u64 = ours.iter().map(|swap| swap.used_kib).sum();
-    let held = zram::devices(root).unwrap_or_default().into_iter().find(|zram| zram.name == name);
-    let freed_kib = held.and_then(|zram| zram.usage).map_or(0, |usage| usage.memory_bytes >> 10);
-    // Pages in the swap cache, as after the death of a large process whose pages were being written to a slow device. The
-    // kernel does not report which area they belong to.
-    let elsewhere_kib: u64 = others.iter().map(|swap| swap.used_kib).sum();
-    let in_memory_kib = memory.swap_cached_kib.saturating_sub(elsewhere_kib);
-    let room_kib =
-        memory.available_kib.unwrap_or(memory.free_kib) + others.iter().map(|swap| swap.free_kib()).sum::<u64>();
-    Ok(fits(used_kib.saturating_sub(in_memory_kib), freed_kib, room_kib))
-}
-
-fn fits(used_kib: u64, freed_kib: u64, room_kib: u64) -> io::Result<()> {
-    let needed_kib = used_kib.saturating_sub(freed_kib).saturating_add(RESERVE_KIB);
-    if used_kib == 0 || needed_kib <= room_kib {
-        return Ok(());
+impl Content {
+    fn read(root: &Root, name: &str, texts: &mut KeptTexts) -> Result<Self, DeviceError> {
+        let (area, memory) = (path(root, name), meminfo::read_kept(root, texts)?);
+        let (ours, others): (Vec<_>, Vec<_>) = swaps::read(root)?.into_iter().partition(|swap| swap.path == area);
+        let used_kib: u64 = ours.iter().map(|swap| swap.used_kib).sum();
+        let held = zram::devices(root).unwrap_or_default().into_iter().find(|zram| zram.name == name);
+        // Pages in the swap cache, as after the death of a large process whose pages were being written to a slow device. The
+        // kernel does not report which area they belong to.
+        let elsewhere_kib: u64 = others.iter().map(|swap| swap.used_kib).sum();
+        let in_memory_kib = memory.swap_cached_kib.saturating_sub(elsewhere_kib);
+        Ok(Self {
+            used_kib: used_kib.saturating_sub(in_memory_kib),
+            freed_kib: held.and_then(|zram| zram.usage).map_or(0, |usage| usage.memory_bytes >> 10),
+            room_kib: room_kib(root, name, texts)?,
+            reserve_kib: RESERVE_KIB.min(memory.total_kib / RESERVE_PART),
+        })
     }
-    let message = format!(
-        "{used_kib} KiB are in it, and only {room_kib} KiB of memory are available: it stays in use; close applications, then \
-         run `brisk restore`"
-    );
-    Err(io::Error::new(io::ErrorKind::OutOfMemory, message))
+
+    fn fits(self) -> bool {
+        let needed_kib = self.used_kib.saturating_sub(self.freed_kib).saturating_add(self.reserve_kib);
+        self.used_kib == 0 || needed_kib <= self.room_kib
+    }
+
+    /// The error of an area that stays in use.
+    fn stays(self) -> io::Error {
+        let Self { used_kib, room_kib, .. } = self;
+        let message = format!(
+            "{used_kib} KiB are in it, and only {room_kib} KiB of memory are available: it stays in use; close applications, \
+             then run `brisk restore`"
+        );
+        io::Error::new(io::ErrorKind::OutOfMemory, message)
+    }
+}
+
+/// Available memory and free space in other swap areas than `name`; the files stay open among `texts`.
+fn room_kib(root: &Root, name: &str, texts: &mut KeptTexts) -> Result<u64, DeviceError> {
+    let (area, memory) = (path(root, name), meminfo::read_kept(root, texts)?);
+    let others = swaps::parse(&texts.read(root, swaps::FILE)?).unwrap_or_default();
+    let free_kib: u64 = others.iter().filter(|swap| swap.path != area).map(|swap| swap.free_kib()).sum();
+    Ok(memory.available_kib.unwrap_or(memory.free_kib) + free_kib)
 }
 
 #[cfg(test)]
@@ -149,15 +182,16 @@ mod tests {
     // Verifies MEMORY-2.
     #[test]
     fn an_area_that_does_not_fit_into_memory_stays() {
+        let content = |used_kib, freed_kib, room_kib| Content { used_kib, freed_kib, room_kib, reserve_kib: 8192 };
         for (used, freed, room, is_fine) in [
             (0, 0, 0, true),
             (100_000, 40_000, 68_192, true),
             (100_000, 40_000, 68_191, false),
             (100_000, 0, 90_000, false),
         ] {
-            assert_eq!(fits(used, freed, room).is_ok(), is_fine, "{used} {freed} {room}");
+            assert_eq!(content(used, freed, room).fits(), is_fine, "{used} {freed} {room}");
         }
-        let error = DeviceError::io(Path::new("/dev/zram0"), Operation::Swap, fits(9000, 0, 1).unwrap_err());
+        let error = DeviceError::io(Path::new("/dev/zram0"), Operation::Swap, content(9000, 0, 1).stays());
         assert!(
             error.with_advice().ends_with("close applications, then run `brisk restore`"),
             "{}",
