@@ -23,8 +23,9 @@ const PAGE: (usize, usize) = (160, 80);
 /// Arguments of `brisk top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without a daemon it shows what a daemon would decide; it changes nothing. A CPU's capacity is 1024 for
-the fastest; CPUs reserved for the foreground are marked \"free\". Press q or Ctrl-C to exit.
+Without a daemon it shows what a daemon would decide; it changes nothing. A CPU's line has its load,
+frequency and capacity (1024 for the fastest), and whether it is reserved for the foreground. Press q
+or Ctrl-C to exit.
 
 Examples:
   brisk top                 live, once a second

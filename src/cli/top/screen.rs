@@ -29,7 +29,7 @@ const SCHEMA: u32 = 1;
 /// How many decisions are shown.
 const DECISIONS: usize = 5;
 /// The width of one CPU's cell.
-const CPU_WIDTH: usize = 38;
+const CPU_WIDTH: usize = 40;
 
 /// Everything on the screen.
 #[derive(Debug, Serialize)]
@@ -212,8 +212,8 @@ impl Screen {
                 (Some(khz), Some(maximum)) => format!("{:>4}/{:<4} MHz", mhz(khz), mhz(maximum)),
                 _ => "-".to_owned(),
             };
-            let free = if cpu.is_reserved { " free" } else { "" };
-            format!("CPU {:<3}{busy} {frequency:<13} of {:>4}{free}", cpu.cpu, cpu.capacity)
+            let reserved = if cpu.is_reserved { " reserved" } else { "" };
+            format!("CPU {:<3}{busy} {frequency:<13} {:>4}{reserved}", cpu.cpu, cpu.capacity)
         };
         let on_a_line = (columns / CPU_WIDTH).max(1);
         let line = |cpus: &[Cpu]| {

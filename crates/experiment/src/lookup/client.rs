@@ -122,7 +122,7 @@ impl Client {
         self.commands.free_buffer(reply.data.address);
         match reply.flags & abi::STATUS_CODE {
             0 => Ok(()),
-            _ => Err(CallError::Malformed(format!("a manager that lets {name} be registered"))),
+            _ => Err(CallError::Unusable(format!("does not register {name}"))),
         }
     }
 

@@ -124,7 +124,7 @@ impl Lookups<'_> {
 
     fn lookup(&self, client: &mut Client, name: &str) -> Result<Timing, CallError> {
         match client.lookup(self.code, name)? {
-            (Object::Null, _) => Err(CallError::Malformed(format!("a manager that knows {name}"))),
+            (Object::Null, _) => Err(CallError::Unusable(format!("does not know {name}"))),
             (_, timing) => Ok(timing),
         }
     }
@@ -148,7 +148,7 @@ impl Lookups<'_> {
         const TRIALS: usize = 201;
         let (object, _) = client.lookup(self.code, &self.names[0])?;
         let Object::Handle(handle) = object else {
-            return Err(CallError::Malformed("a manager of other processes' services".into()));
+            return Err(CallError::Unusable("answers with an object of its own, not with another process's".into()));
         };
         client.keep(handle);
         let mut median = |trial: &mut dyn FnMut(&mut Client) -> Result<u64, CallError>| -> Result<f64, CallError> {

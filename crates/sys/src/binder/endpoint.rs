@@ -67,6 +67,9 @@ pub enum CallError {
     /// The answer does not follow the wire format.
     #[error("the answer is not what {0} sends")]
     Malformed(String),
+    /// The answer follows the wire format, but does not do what the call asked for.
+    #[error("the context manager {0}")]
+    Unusable(String),
 }
 
 /// A connection in use by one thread.

@@ -46,7 +46,7 @@ fn the_screen_shows_the_foreground_classes_and_leases() {
     for said in [
         "process 99, for 2 min, holds 3",
         "CPU 0   50% -",
-        "of 1024 free",
+        " 1024 reserved",
         "Foreground process 7 browser, waits 0 %",
         "Classes    1 bulk, 1 interactive, 1 light, 0 asleep",
         "        8  browser         bulk         100 %     25 %  /brisk-threads",
