@@ -253,43 +253,45 @@ impl<'a> FindingReport<'a> {
     }
 }
 
+/// A process's row of the page: its activity is a flat list of gap, length, and share and state, in milliseconds.
+fn process_data(process: &Process) -> Value {
+    let mut stretches: Vec<u32> = Vec::with_capacity(process.activity.len() * 3);
+    let mut last_ms = process.span.start_ms.min(process.activity.first().map_or(u32::MAX, |a| a.span.start_ms));
+    let begin_ms = last_ms;
+    for activity in &process.activity {
+        let state = match activity.state {
+            State::Running => 0,
+            State::Sleeping => 1,
+            State::DiskWait => 2,
+            State::Stopped => 3,
+            State::Zombie => 4,
+        };
+        // An empty bar means sleeping.
+        if activity.state != State::Sleeping || activity.cpu_permille > 0 {
+            let gap_ms = activity.span.start_ms.saturating_sub(last_ms);
+            stretches.extend([gap_ms, activity.span.length_ms(), u32::from(activity.cpu_permille) * 8 + state]);
+            last_ms = activity.span.end_ms;
+        }
+    }
+    json!([
+        process.pid,
+        process.parent,
+        process.name,
+        process.kind as u8,
+        process.span.start_ms,
+        process.span.end_ms,
+        process.cpu_ms,
+        process.disk_wait_ms,
+        process.command,
+        begin_ms,
+        stretches
+    ])
+}
+
 /// The data of the page's script. It is compact, because a boot of ten minutes has a hundred thousand activities: each is three
 /// numbers, the gap before it, its length, and its CPU in thousandths times 8 plus the state.
 pub fn page_data(boot: &Boot, diagnosis: &Diagnosis, most_rows: usize) -> String {
     let permille = |share: f32| (share * 1000.0).round() as u32;
-    let process = |process: &Process| {
-        let mut stretches: Vec<u32> = Vec::with_capacity(process.activity.len() * 3);
-        let mut last_ms = process.span.start_ms.min(process.activity.first().map_or(u32::MAX, |a| a.span.start_ms));
-        let begin_ms = last_ms;
-        for activity in &process.activity {
-            let state = match activity.state {
-                State::Running => 0,
-                State::Sleeping => 1,
-                State::DiskWait => 2,
-                State::Stopped => 3,
-                State::Zombie => 4,
-            };
-            // An empty bar means sleeping.
-            if activity.state != State::Sleeping || activity.cpu_permille > 0 {
-                let gap_ms = activity.span.start_ms.saturating_sub(last_ms);
-                stretches.extend([gap_ms, activity.span.length_ms(), u32::from(activity.cpu_permille) * 8 + state]);
-                last_ms = activity.span.end_ms;
-            }
-        }
-        json!([
-            process.pid,
-            process.parent,
-            process.name,
-            process.kind as u8,
-            process.span.start_ms,
-            process.span.end_ms,
-            process.cpu_ms,
-            process.disk_wait_ms,
-            process.command,
-            begin_ms,
-            stretches
-        ])
-    };
     let row = |row: &Row| match &row.content {
         Content::One(member) => json!([row.depth, 0, [member]]),
         Content::Same(members) => json!([row.depth, 1, members]),
@@ -317,7 +319,7 @@ pub fn page_data(boot: &Boot, diagnosis: &Diagnosis, most_rows: usize) -> String
             let samples = samples.map(|s| json!([s.span.start_ms, s.span.end_ms, permille(s.some), permille(s.full)]));
             json!([pressure.name, samples.collect::<Vec<_>>()])
         }).collect::<Vec<_>>(),
-        "processes": boot.processes.iter().map(process).collect::<Vec<_>>(),
+        "processes": boot.processes.iter().map(process_data).collect::<Vec<_>>(),
         "rows": fold::rows(boot, most_rows).iter().map(row).collect::<Vec<_>>(),
         "phases": diagnosis.phases.iter().map(|phase| {
             json!([phase.limit.class(), phase.limit.words(), phase.span.start_ms, phase.span.end_ms])

@@ -22,7 +22,7 @@ mod subscriptions;
 mod wakeups;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -41,7 +41,7 @@ use child::foresight::Shown;
 use control::Control;
 use executor::{Executor, Output, Sink};
 use guarding::Guarding;
-use mechanisms::Mechanisms;
+use mechanisms::{Decided, Mechanisms};
 pub use options::{Options, Purpose};
 use poller::{Poller, Token};
 use recording::Recorder;
@@ -59,6 +59,13 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const REAL_TIME: &str = "real-time";
 /// How often a mechanism may decide again about the outcomes of its decisions.
 const MOST_ROUNDS: u32 = 32;
+
+/// Records what the mechanisms receive and decide in the file `path`.
+fn record(path: &Path, root: &Root, mechanisms: &mut Mechanisms) -> std::io::Result<()> {
+    let names = mechanisms.all().map(|mechanism| mechanism.name().to_owned()).collect();
+    mechanisms.record(Recorder::create(path, root, names)?);
+    Ok(())
+}
 
 /// The tunables that a daemon under `config` would write on this device now, named as on the device.
 pub fn tunables(root: &Root, config: &Config) -> Vec<PathBuf> {
@@ -149,9 +156,7 @@ impl Engine {
         let now = BootTime::now();
         let mut mechanisms = Mechanisms::new((options.mechanisms)());
         if let Some(path) = &options.record {
-            let names = mechanisms.all().map(|mechanism| mechanism.name().to_owned()).collect();
-            let recorder = Recorder::create(path, root, names);
-            mechanisms.record(recorder.with_context(|| format!("cannot record to {}", path.display()))?);
+            record(path, root, &mut mechanisms).with_context(|| format!("cannot record to {}", path.display()))?;
         }
         let kept = KeptFiles::recall(root, &mut mechanisms);
         mechanisms.note_configuration(config);
@@ -184,22 +189,28 @@ impl Engine {
             layers,
             options,
         };
-        if !engine.executor.is_dry() {
-            engine.start_guardian().context("cannot start the guardian")?;
+        engine.begin(now, decided, is_denied)?;
+        Ok(engine)
+    }
+
+    /// Starts the guardian, asks for the grant of tunables where one `is_denied`, and carries out the first decisions.
+    fn begin(&mut self, now: BootTime, decided: Decided, is_denied: bool) -> anyhow::Result<()> {
+        if !self.executor.is_dry() {
+            self.start_guardian().context("cannot start the guardian")?;
         }
         if is_denied {
-            engine.ask_for_grant();
+            self.ask_for_grant();
         }
-        engine.follow_device();
-        engine.carry_out(now, decided);
-        engine.follow_mechanisms(now);
-        engine.listen(now);
-        engine.follow_dry_run_config(now);
-        engine.scheduling = match scheduling::become_real_time() {
+        self.follow_device();
+        self.carry_out(now, decided);
+        self.follow_mechanisms(now);
+        self.listen(now);
+        self.follow_dry_run_config(now);
+        self.scheduling = match scheduling::become_real_time() {
             Ok(()) => REAL_TIME.to_owned(),
             Err(error) => format!("ordinary ({error}): a kick may take effect a tick later; give it CAP_SYS_NICE"),
         };
-        Ok(engine)
+        Ok(())
     }
 
     /// Runs until SIGTERM or SIGINT, then restores everything.

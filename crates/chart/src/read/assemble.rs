@@ -1,8 +1,10 @@
 //! Assembles the files of a recording: parents, command lines, processes that are in no sample, initcalls.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Recording;
+use super::parsers::cpu_frequencies::Frequencies;
+use super::parsers::kernel_log::Initcall;
 use super::parsers::process_accounting::Ended;
 use super::parsers::process_log::{Life, ProcessLog};
 use crate::model::{Activity, Boot, Core, Format, Kind, Omission, Process, Span, State};
@@ -47,18 +49,7 @@ pub fn assemble(mut recording: Recording<'_>) -> Boot {
         processes: Vec::new(),
         omissions,
     };
-    for (number, known) in frequencies {
-        let core = match boot.cores.iter().position(|core| core.number == number) {
-            Some(index) => &mut boot.cores[index],
-            None => {
-                boot.cores.push(Core { number, ..Core::default() });
-                boot.cores.last_mut().expect("it was pushed")
-            }
-        };
-        (core.frequency, core.maximum_khz) = (known.changes, known.maximum_khz);
-    }
-    boot.cores.sort_by_key(|core| core.number);
-
+    add_frequencies(&mut boot.cores, frequencies);
     let mut lives: Vec<Life> = log.lives;
     let sampled_ms = log.times_ms.first().zip(log.times_ms.last()).map(|(first, last)| Span::new(*first, *last));
     let parents = &merged(parents, &ended);
@@ -69,32 +60,49 @@ pub fn assemble(mut recording: Recording<'_>) -> Boot {
     let parent_of = find_parents(&lives, parents);
     boot.processes = lives.into_iter().zip(parent_of).map(|(life, parent)| process(life, parent, &commands)).collect();
     mark_kernel_threads(&mut boot.processes);
-    let first_call_ms = initcalls.iter().map(|call| call.span.start_ms).min();
-    if let Some(first_call_ms) = first_call_ms {
-        let (useful, late): (Vec<_>, Vec<_>) = initcalls.into_iter().partition(|c| c.span.end_ms <= boot.span.end_ms);
-        if !late.is_empty() {
-            let what = "initcalls after the end of the recording are left out";
-            let count = late.len() as u64;
-            boot.omissions.push(Omission { file: "dmesg".to_owned(), what, count, line: 0 });
-        }
-        if !useful.is_empty() {
-            boot.span.start_ms = boot.span.start_ms.min(first_call_ms);
-        }
-        let calls = useful.into_iter().filter(|call| call.took_us >= INITCALL_LEAST_US);
-        boot.processes.extend(calls.map(|call| Process {
-            pid: 0,
-            parent: None,
-            name: call.name,
-            command: None,
-            kind: Kind::Initcall,
-            span: call.span,
-            threads: 0,
-            cpu_ms: 0,
-            disk_wait_ms: 0,
-            activity: vec![Activity { span: call.span, cpu_permille: 0, state: State::Running }],
-        }));
-    }
+    add_initcalls(&mut boot, initcalls);
     boot
+}
+
+fn add_frequencies(cores: &mut Vec<Core>, frequencies: BTreeMap<u32, Frequencies>) {
+    for (number, known) in frequencies {
+        let core = match cores.iter().position(|core| core.number == number) {
+            Some(index) => &mut cores[index],
+            None => {
+                cores.push(Core { number, ..Core::default() });
+                cores.last_mut().expect("it was pushed")
+            }
+        };
+        (core.frequency, core.maximum_khz) = (known.changes, known.maximum_khz);
+    }
+    cores.sort_by_key(|core| core.number);
+}
+
+/// Adds the kernel's initcalls as processes; the boot begins with the first.
+fn add_initcalls(boot: &mut Boot, initcalls: Vec<Initcall>) {
+    let Some(first_call_ms) = initcalls.iter().map(|call| call.span.start_ms).min() else { return };
+    let (useful, late): (Vec<_>, Vec<_>) = initcalls.into_iter().partition(|c| c.span.end_ms <= boot.span.end_ms);
+    if !late.is_empty() {
+        let what = "initcalls after the end of the recording are left out";
+        let count = late.len() as u64;
+        boot.omissions.push(Omission { file: "dmesg".to_owned(), what, count, line: 0 });
+    }
+    if !useful.is_empty() {
+        boot.span.start_ms = boot.span.start_ms.min(first_call_ms);
+    }
+    let calls = useful.into_iter().filter(|call| call.took_us >= INITCALL_LEAST_US);
+    boot.processes.extend(calls.map(|call| Process {
+        pid: 0,
+        parent: None,
+        name: call.name,
+        command: None,
+        kind: Kind::Initcall,
+        span: call.span,
+        threads: 0,
+        cpu_ms: 0,
+        disk_wait_ms: 0,
+        activity: vec![Activity { span: call.span, cpu_permille: 0, state: State::Running }],
+    }));
 }
 
 fn note_missing(recording: &mut Recording<'_>) {
