@@ -273,7 +273,7 @@ pub fn binder_bytes(bytes: &[u8]) {
         let mut request = format.request().data;
         request.extend(bytes);
         for code in [format.check_code(), format.add, format.list] {
-            let _ = format.read_question(code, &request);
+            let _ = format.parse_manager_request(code, &request);
         }
     }
     let text = text(bytes);

@@ -226,7 +226,7 @@ fn the_engine_names_no_mechanism() {
 #[test]
 fn policies_read_no_device_and_no_clock() {
     /// These two files of the contract name the device only to pass it on.
-    const CONTRACT: [&str; 2] = ["", "contract::surroundings"];
+    const CONTRACT: [&str; 2] = ["", "contract::probe_context"];
     const DEVICE_FILES: [&str; 7] = ["driver", "probe", "support", "automatic", "snapshot", "kill_log", "zygote"];
     let faults = |modules: BTreeMap<Module, String>| -> Vec<String> {
         let is_pure = |module: &Module| {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use brisk::daemon::{Engine, Options, Purpose};
 use brisk::mechanism::{
-    Action, Child, Decision, Event, Facts, Foreseen, Interest, Kept, LaunchHelp, LearnedFile, Mechanism, News, Outcome,
-    Policy, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, Stall, Support, SupportState,
-    Surroundings, Target, ThreadDemand, list,
+    Action, Child, Decision, Event, Facts, Interest, LaunchBoost, Mechanism, Notification, Outcome, Policy, Preview,
+    ProbeContext, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, SavedState, Stall,
+    StateFileSpec, Support, SupportState, Target, ThreadDemand, list,
 };
 use brisk::sys::{BootTime, Root};
 
@@ -36,7 +36,7 @@ impl Nothing {
 
 // Code that reads the device is in `driver.rs`: this mechanism reads nothing, and has no configuration section.
 impl Mechanism for Nothing {
-    fn follow(&mut self, _now: BootTime, _surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {}
+    fn reconfigure(&mut self, _now: BootTime, _probe_context: &ProbeContext<'_>, _decisions: &mut Vec<Decision>) {}
 }
 
 impl Policy for Nothing {
@@ -69,7 +69,7 @@ impl Policy for Nothing {
         }
     }
 
-    // How the kernel applied each decision. A mechanism that leases keeps a `Holdings`, which processes these.
+    // How the kernel applied each decision. A mechanism that leases keeps a `LeaseSet`, which processes these.
     fn on_outcomes(&mut self, _now: BootTime, _outcomes: &[Outcome], _decisions: &mut Vec<Decision>) {}
 
     fn deadline(&self) -> Option<BootTime> {
@@ -117,9 +117,9 @@ struct Everything {
     support: Support,
     until: Option<BootTime>,
     questions: Vec<Question>,
-    news: Vec<News>,
+    notifications: Vec<Notification>,
     child: Option<Child>,
-    wants_probe: bool,
+    probe_requested: bool,
 }
 
 thread_local! {
@@ -132,14 +132,14 @@ fn hear(what: impl Into<String>) {
 }
 
 impl Mechanism for Everything {
-    fn follow(&mut self, _now: BootTime, surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {
-        let present = surroundings.root.read("/sys/devices/system/cpu/present").unwrap_or_default();
+    fn reconfigure(&mut self, _now: BootTime, probe_context: &ProbeContext<'_>, _decisions: &mut Vec<Decision>) {
+        let present = probe_context.root.read("/sys/devices/system/cpu/present").unwrap_or_default();
         hear(format!("CPUs {} are present", present.trim()));
         self.support = Support { state: SupportState::Active, ..Support::default() };
     }
 
-    fn foresee(&self, _root: &Root) -> Vec<Foreseen> {
-        vec![Foreseen::new("start", "a child", "it is wanted")]
+    fn preview(&self, _root: &Root) -> Vec<Preview> {
+        vec![Preview::new("start", "a child", "it is wanted")]
     }
 }
 
@@ -156,10 +156,10 @@ impl Policy for Everything {
         match event {
             Event::LaunchAnnounced { application, .. } => {
                 hear(format!("{application} starts"));
-                self.child = Some(Child { edition: 1, subcommand: "example", arguments: Vec::new() });
+                self.child = Some(Child { generation: 1, subcommand: "example", arguments: Vec::new() });
                 self.until = Some(now + MINUTE);
                 self.questions.push(Question::StorageWait { processes: [1].into() });
-                self.news.push(News { is_new_launch: true, text: None });
+                self.notifications.push(Notification { is_new_launch: true, text: None });
                 let (target, value) = (Target::Tunable("/sys/a".into()), "1".to_owned());
                 let action = Action::Lease { target, value, until: now + MINUTE };
                 decisions.push(Decision { action, reason: "to be seen".to_owned() });
@@ -167,7 +167,7 @@ impl Policy for Everything {
             Event::StallsWatched { is_on } => hear(format!("stalls are watched: {is_on}")),
             Event::Facts(Facts::StorageWait { waited, .. }) => {
                 hear(format!("answered: {waited:?}"));
-                self.wants_probe = true;
+                self.probe_requested = true;
                 self.until = Some(now + Duration::from_millis(300));
             }
             Event::Deadline if self.until.is_some_and(|until| until <= now) => {
@@ -195,7 +195,7 @@ impl Policy for Everything {
         decisions.push(Decision { action, reason: "the end".to_owned() });
     }
 
-    fn begin_in_foreground(&mut self, _pids: &[u32]) {}
+    fn set_initial_foreground(&mut self, _pids: &[u32]) {}
 
     fn interest(&self) -> Interest {
         Interest { stall: Some(Stall { stall_us: 25_000, window_us: 500_000 }), ..Interest::default() }
@@ -205,8 +205,8 @@ impl Policy for Everything {
         self.child.as_ref()
     }
 
-    fn take_lines(&mut self, lines: &mut Vec<String>) {
-        lines.extend(self.child.as_ref().map(|child| format!("to number {}", child.edition)));
+    fn take_child_input(&mut self, lines: &mut Vec<String>) {
+        lines.extend(self.child.as_ref().map(|child| format!("to number {}", child.generation)));
     }
 
     fn demand_threads(&self, demand: &mut ThreadDemand) {
@@ -218,7 +218,7 @@ impl Policy for Everything {
     }
 
     fn take_probe_request(&mut self) -> bool {
-        std::mem::take(&mut self.wants_probe)
+        std::mem::take(&mut self.probe_requested)
     }
 
     fn unreserved_cpus(&self) -> Option<&[u32]> {
@@ -229,21 +229,21 @@ impl Policy for Everything {
         tunables.push(Target::Tunable("/sys/a".into()));
     }
 
-    fn launch_help(&self) -> Option<LaunchHelp<'_>> {
-        Some(LaunchHelp { support: &self.support, is_going_on: self.until.is_some() })
+    fn launch_boost(&self) -> Option<LaunchBoost<'_>> {
+        Some(LaunchBoost { support: &self.support, is_active: self.until.is_some() })
     }
 
-    fn take_news(&mut self, news: &mut Vec<News>) {
-        news.append(&mut self.news);
+    fn take_notifications(&mut self, notifications: &mut Vec<Notification>) {
+        notifications.append(&mut self.notifications);
     }
 
-    fn kept(&self) -> Option<Kept> {
-        const FILE: LearnedFile =
-            LearnedFile { name: "everything.json", what: "it", if_damaged: "it is lost", is_durable: false };
-        Some(Kept { file: FILE, text: "known".to_owned() })
+    fn kept(&self) -> Option<SavedState> {
+        const FILE: StateFileSpec =
+            StateFileSpec { name: "everything.json", what: "it", if_damaged: "it is lost", is_durable: false };
+        Some(SavedState { file: FILE, text: "known".to_owned() })
     }
 
-    fn recall(&mut self, text: &str) -> bool {
+    fn load_state(&mut self, text: &str) -> bool {
         hear(format!("it has kept {text}"));
         true
     }
@@ -275,7 +275,7 @@ fn a_mechanism_plugs_in_by_one_line() {
     let status = engine.status(BootTime::now());
     let names: Vec<&str> = status.mechanisms.iter().map(|mechanism| mechanism.name.as_str()).collect();
     assert!(names.contains(&"launch") && names.contains(&"everything"), "{names:?}");
-    engine.help("mail", 1).unwrap();
+    engine.boost_launch("mail", 1).unwrap();
     let expected = [
         "it has kept something",
         "CPUs 0-1 are present",

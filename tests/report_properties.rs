@@ -1,8 +1,8 @@
 //! No proof makes the report panic, nothing in it appears unescaped, and no unavailable figure is printed.
 
 use brisk::report::proof::{
-    ArmResult, ClaimResult, CourseResult, DeviceDescription, ExperimentResult, Failure, FailureOf, MedianChange, Proof,
-    Rejection, SelfCheck, Timekeeping, Verdict,
+    ArmResult, ClaimResult, DeviceDescription, ExperimentResult, Failure, FailureOf, MedianChange, Proof, Rejection,
+    SelfCheck, StepSeries, Timekeeping, Verdict,
 };
 use brisk::report::{brief, html, json, plot, table};
 use proptest::prelude::*;
@@ -69,8 +69,8 @@ prop_compose! {
 prop_compose! {
     fn course()(
         arm in name(), what in name(), unit in name(), medians in prop::collection::vec(number(), 0..6),
-    ) -> CourseResult {
-        CourseResult { arm, what, unit, medians }
+    ) -> StepSeries {
+        StepSeries { arm, what, unit, medians }
     }
 }
 
@@ -166,7 +166,7 @@ proptest! {
         let text = table::render(&proof, width, false);
         prop_assert!(!text.contains(CURSOR) && !text.contains(DIRECTION), "a control character got through");
         for line in text.lines() {
-            prop_assert!(line.width() <= width.max(table::LEAST_WIDTH), "{} of {width}: {line:?}", line.width());
+            prop_assert!(line.width() <= width.max(table::MIN_WIDTH), "{} of {width}: {line:?}", line.width());
         }
     }
 
@@ -174,7 +174,7 @@ proptest! {
     #[test]
     fn the_summary_is_one_screen_and_cannot_move_the_cursor(proof in proof(), width in 0usize..200) {
         let text = brief::render(&proof, width, false);
-        prop_assert!(text.lines().count() <= brief::MOST_LINES, "{text}");
+        prop_assert!(text.lines().count() <= brief::MAX_LINES, "{text}");
         prop_assert!(!text.contains(CURSOR) && !text.contains(DIRECTION), "a control character got through");
         for line in text.lines() {
             prop_assert!(line.width() <= width.max(60), "{} of {width}: {line:?}", line.width());

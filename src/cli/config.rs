@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use brisk_base::insertion_sort::insertion_sort;
-use brisk_config::{ConfigError, Layers, Setting, Standing, standings};
+use brisk_config::{Activation, ConfigError, Layers, Setting, activations};
 use brisk_mechanism::Enabled;
 use brisk_sys::Root;
 use brisk_sys::system::other_managers;
@@ -86,32 +86,32 @@ fn check(file: Option<&Path>, root: &Root) -> anyhow::Result<ExitCode> {
 
 fn show(origin: bool, json: bool, layers: &Layers, root: &Root) -> anyhow::Result<ExitCode> {
     let mut stdout = anstream::stdout();
-    let standings = standings(root, &layers.config, &other_managers::find(root));
+    let activations = activations(root, &layers.config, &other_managers::find(root));
     if json {
         let settings = layers.settings.iter().map(|(name, setting)| {
             let value = serde_json::to_value(&setting.value).unwrap_or_default();
             let mut entry = json!({ "value": value, "origin": setting.origin });
-            if let Some(standing) = standing_of(&standings, name) {
-                entry["on"] = standing.on.into();
-                entry["reason"] = standing.reason.clone().into();
+            if let Some(activation) = activation_of(&activations, name) {
+                entry["on"] = activation.on.into();
+                entry["reason"] = activation.reason.clone().into();
             }
             (name.clone(), entry)
         });
         writeln!(stdout, "{}", serde_json::Value::Object(settings.collect()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    write!(stdout, "{}", as_toml(layers, origin, &standings))?;
+    write!(stdout, "{}", as_toml(layers, origin, &activations))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Whether the mechanism is on here, if the setting `name` is its `enabled`.
-fn standing_of<'a>(standings: &'a [Standing], name: &str) -> Option<&'a Standing> {
+fn activation_of<'a>(activations: &'a [Activation], name: &str) -> Option<&'a Activation> {
     let mechanism = name.strip_suffix(".enabled")?;
-    standings.iter().find(|standing| standing.mechanism == mechanism)
+    activations.iter().find(|activation| activation.mechanism == mechanism)
 }
 
 /// All settings, as a configuration file.
-fn as_toml(layers: &Layers, origin: bool, standings: &[Standing]) -> String {
+fn as_toml(layers: &Layers, origin: bool, activations: &[Activation]) -> String {
     let mut text = String::new();
     let mut section = "";
     // A section's own values come before its subsections': sort by section, then by name.
@@ -131,8 +131,9 @@ fn as_toml(layers: &Layers, origin: bool, standings: &[Standing]) -> String {
         }
         let line = format!("{key} = {}", setting.value);
         let file = setting.origin.as_ref().map_or("built-in default".into(), |file| file.display().to_string());
-        let standing = standing_of(standings, &format!("{section}.{key}")).filter(|it| it.enabled == Enabled::Auto);
-        let here = standing.map(|it| match (it.on, it.reason.starts_with("off")) {
+        let activation =
+            activation_of(activations, &format!("{section}.{key}")).filter(|it| it.enabled == Enabled::Auto);
+        let here = activation.map(|it| match (it.on, it.reason.starts_with("off")) {
             (true, _) => format!("here on: {}", it.reason),
             (false, true) => format!("here {}", it.reason),
             (false, false) => format!("here off: {}", it.reason),

@@ -18,8 +18,8 @@ use super::log;
 use brisk_daemon::control::connection::{Connection, ConnectionError};
 use brisk_daemon::control::protocol::{MAXIMUM_NAME_BYTES, Request};
 use brisk_daemon::{Engine, Options, Purpose};
-use brisk_mechanism::launch::Notice;
-use brisk_mechanism::launch::notice::EndReason;
+use brisk_mechanism::launch::LaunchNotification;
+use brisk_mechanism::launch::notification::EndReason;
 use brisk_mechanism::list;
 use brisk_mechanism::{Support, SupportState};
 use brisk_sys::error::sentence;
@@ -102,7 +102,7 @@ fn launch(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             // The boost has begun already; with the pid the daemon also detects the end.
             let _ = connection.request(Request::Launch { application, pid: Some(pid) });
         }
-        None => help(root, &application, pid),
+        None => boost_launch(root, &application, pid),
     }
     wait(&mut child)
 }
@@ -127,13 +127,13 @@ fn announce(root: &Root, application: &str) -> Option<Connection> {
 }
 
 /// Boosts from this process until the launch is over.
-fn help(root: &Root, application: &str, pid: u32) {
+fn boost_launch(root: &Root, application: &str, pid: u32) {
     let options =
         Options { root: root.clone(), config: None, purpose: Purpose::OneLaunch, record: None, mechanisms: list::all };
     let helped = Engine::start(options).and_then(|engine| {
         let Some(support) = engine.launch_support() else { return Ok(()) };
         tracing::info!("{}", support.reason);
-        if support.state == SupportState::Active { engine.help(application, pid) } else { Ok(()) }
+        if support.state == SupportState::Active { engine.boost_launch(application, pid) } else { Ok(()) }
     });
     if let Err(error) = helped {
         tracing::warn!("no boost: {}", sentence(error.as_ref()));
@@ -180,7 +180,7 @@ fn watch(json: bool, root: &Root) -> anyhow::Result<ExitCode> {
         writeln!(anstream::stderr(), "brisk: {}", support.reason)?;
     }
     while let Some(value) = connection.wait()? {
-        let line = match serde_json::from_value::<Notice>(value.clone()) {
+        let line = match serde_json::from_value::<LaunchNotification>(value.clone()) {
             Ok(notice) if !json => describe(&notice),
             _ => value.to_string(),
         };
@@ -193,16 +193,16 @@ fn watch(json: bool, root: &Root) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn describe(notice: &Notice) -> String {
+fn describe(notice: &LaunchNotification) -> String {
     let process = |pid: &Option<u32>| pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
     match notice {
-        Notice::Began { at, application, pid, trigger, first } => {
+        LaunchNotification::Began { at, application, pid, trigger, first } => {
             let verb = if *first { "began" } else { "continues" };
-            format!("{} {application}{} {verb}, detected by {trigger}", moment(at.nanoseconds()), process(pid))
+            format!("{} {application}{} {verb}, detected by {trigger}", dmesg_time(at.nanoseconds()), process(pid))
         }
-        Notice::Ended { at, application, pid, duration, reason } => format!(
+        LaunchNotification::Ended { at, application, pid, duration, reason } => format!(
             "{} {application}{} took {:.1} ms: {}",
-            moment(at.nanoseconds()),
+            dmesg_time(at.nanoseconds()),
             process(pid),
             duration.as_secs_f64() * 1_000.0,
             match reason {
@@ -217,7 +217,7 @@ fn describe(notice: &Notice) -> String {
 }
 
 /// The time in dmesg's format.
-fn moment(nanoseconds: u64) -> String {
+fn dmesg_time(nanoseconds: u64) -> String {
     format!("[{:>6}.{:06}]", nanoseconds / 1_000_000_000, nanoseconds / 1_000 % 1_000_000)
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use brisk_experiment::load::{Load, show_and_stay, turns_per_ms};
+use brisk_experiment::load::{Load, print_and_wait, turns_per_ms};
 use brisk_sys::BootTime;
 
 /// Launch a CPU load and print its launch time and basic launch time
@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let screen = Load { work_ms, start_up_ms, threads, turns_per_ms, bursts }.run()?;
     if arguments.json {
         let stay: &mut dyn io::Read = if arguments.stay { &mut io::stdin() } else { &mut io::empty() };
-        show_and_stay(&screen, stay)?;
+        print_and_wait(&screen, stay)?;
     } else {
         let (launch_ms, basic_ms) = (screen.launch_ms(started), screen.basic_ms(started));
         writeln!(io::stdout(), "launch {launch_ms:.3} ms, basic launch {basic_ms:.3} ms")?;

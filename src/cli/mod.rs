@@ -1,6 +1,5 @@
 //! The command line: one file for each subcommand; it parses its arguments, calls the library and prints.
 
-mod answer;
 pub mod boot;
 #[cfg(feature = "completions")]
 mod completions;
@@ -15,6 +14,7 @@ pub mod load;
 mod log;
 pub mod lookup;
 pub mod memory;
+mod output;
 pub mod placement;
 pub mod processes;
 pub mod prove;
@@ -162,7 +162,7 @@ pub fn main() -> ExitCode {
     color(cli.color).write_global();
     match run(&cli) {
         Ok(code) => code,
-        Err(error) if reader_has_left(&error) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("brisk: {}", sentence(error.as_ref()));
             ExitCode::from(2)
@@ -173,8 +173,8 @@ pub fn main() -> ExitCode {
 /// Building the help page takes a quarter of a millisecond, so it is built only when help is requested.
 fn parse() -> Cli {
     let is_help = |word: OsString| ["-h", "--help", "help"].iter().any(|it| word == *it);
-    let is_asked_for = std::env::args_os().len() < 2 || std::env::args_os().any(is_help);
-    let command = if is_asked_for { help::laid_out(help::grouped(Cli::command())) } else { Cli::command() };
+    let is_help_requested = std::env::args_os().len() < 2 || std::env::args_os().any(is_help);
+    let command = if is_help_requested { help::laid_out(help::grouped(Cli::command())) } else { Cli::command() };
     let command = command.color(help::color(std::env::args_os()));
     Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
@@ -190,7 +190,7 @@ fn color(choice: ColorChoice) -> anstream::ColorChoice {
 
 /// True when standard output was closed, as by `brisk boot diagnose FOLDER | head`. Errors of other pipes carry a context,
 /// so their chain is longer.
-fn reader_has_left(error: &anyhow::Error) -> bool {
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<io::Error>();
     error.chain().len() == 1 && cause.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::answer;
+use super::output;
 use brisk_config::Layers;
 use brisk_daemon::executor::describe;
 use brisk_daemon::replay::{Difference, Replayed, replay};
@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = config.map(|layers| layers.config);
     let replayed = replay(BufReader::new(file), config.as_ref(), tree.path())
         .with_context(|| format!("cannot replay {}", path.display()))?;
-    answer::print(&replayed, arguments.json, |replayed| text(replayed, config.is_some()))?;
+    output::print(&replayed, arguments.json, |replayed| text(replayed, config.is_some()))?;
     Ok(ExitCode::from(u8::from(!replayed.differences.is_empty())))
 }
 

@@ -35,7 +35,7 @@ fn listener(device: &Device, name: &str) -> Command {
 /// True when the process `pid` is in the foreground, or none is; a process's children are in the foreground with it.
 fn is_foreground(daemon: &Daemon<'_>, pid: Option<u32>) -> bool {
     let answer = daemon.ask(&json!({"version": 1, "request": "placement"}));
-    let foreground = answer["front"].as_array().unwrap();
+    let foreground = answer["foreground"].as_array().unwrap();
     pid.map_or(foreground.is_empty(), |pid| foreground.contains(&json!(pid)))
 }
 

@@ -28,7 +28,7 @@ impl Drop for Waiting {
 }
 
 fn is_in_foreground(daemon: &Daemon<'_>, process: &Waiting) -> bool {
-    daemon.ask(&json!({"version": 1, "request": "placement"}))["front"] == json!([process.0.id()])
+    daemon.ask(&json!({"version": 1, "request": "placement"}))["foreground"] == json!([process.0.id()])
 }
 
 // Verifies DAEMON-2.

@@ -218,7 +218,7 @@ fn the_foreground_is_set_by_pid_by_pid_file_or_to_none() {
     let without = say(&device, &["foreground", &pid]);
     assert!(without.code == Some(2) && without.error.contains("no daemon is running"), "{}", without.error);
     let daemon = device.daemon();
-    let front = || daemon.ask(&json!({"version": 1, "request": "placement"}))["front"].clone();
+    let front = || daemon.ask(&json!({"version": 1, "request": "placement"}))["foreground"].clone();
     assert_eq!(say(&device, &["foreground", &pid]).code, Some(0));
     eventually("it is in the foreground", || front() == json!([process.id()]));
 

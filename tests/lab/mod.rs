@@ -160,7 +160,7 @@ fn a_hanging_kernel_is_distinguished_from_a_hanging_command() {
     job.boot_timeout = Duration::from_secs(1);
     let start = Instant::now();
     match run(&job).0.unwrap_err() {
-        LabError::NeverBegun { limit, last_lines } => assert_eq!((limit, last_lines), (job.boot_timeout, vec![])),
+        LabError::BootTimedOut { limit, last_lines } => assert_eq!((limit, last_lines), (job.boot_timeout, vec![])),
         error => panic!("{error}"),
     }
     assert!(start.elapsed() >= 3 * job.boot_timeout, "it was started three times");

@@ -26,10 +26,10 @@ pub fn write(repository: &Path, target: &Path) -> anyhow::Result<usize> {
             continue;
         }
         let from = repository.join(&path);
-        let to = target.join(place(&path));
+        let to = target.join(book_path(&path));
         fs::create_dir_all(to.parent().unwrap_or(target))?;
         let mut title = None;
-        if path.extension().is_some_and(|ending| ending == "md") {
+        if path.extension().is_some_and(|extension| extension == "md") {
             let text = fs::read_to_string(&from).with_context(|| format!("cannot read {}", from.display()))?;
             let (text, linked) = relinked(&text, &path, repository);
             title = text.lines().find_map(|line| Some(line.strip_prefix("# ")?.to_owned()));
@@ -45,7 +45,7 @@ pub fn write(repository: &Path, target: &Path) -> anyhow::Result<usize> {
     contents += "\n# In the repository\n\n";
     for (path, title) in done.iter().filter(|(path, _)| !path.starts_with("docs")) {
         if let Some(title) = title {
-            contents += &format!("- [{title}]({})\n", place(path).display());
+            contents += &format!("- [{title}]({})\n", book_path(path).display());
         }
     }
     fs::write(&summary, contents)?;
@@ -69,7 +69,7 @@ fn files(folder: &Path, name: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// The path of the repository's file `path` in the book's source.
-fn place(path: &Path) -> PathBuf {
+fn book_path(path: &Path) -> PathBuf {
     path.strip_prefix("docs").map_or_else(|_| Path::new(OUTSIDE).join(path), Path::to_owned)
 }
 
@@ -91,7 +91,7 @@ fn relinked(text: &str, path: &Path, repository: &Path) -> (String, Vec<PathBuf>
             let found = normal(&path.parent().unwrap_or(Path::new("")).join(file));
             let is_file = !file.is_empty() && !target.contains("://") && repository.join(&found).is_file();
             if is_file {
-                let new = relative(&place(path), &place(&found));
+                let new = relative(&book_path(path), &book_path(&found));
                 prose += &format!("]({}{anchor}){rest}", new.display());
                 linked.push(found);
             } else {

@@ -43,13 +43,14 @@ fn measure(brisk: &Path, folder: &Path) -> anyhow::Result<Measured> {
     let [large, short] = ["large", "short"].map(|name| folder.join(name));
     generate::android(&Shape::LARGE, &large).context("cannot write a recording")?;
     generate::android(&Shape::SMALL, &short).context("cannot write a recording")?;
-    let draw = |recording: &Path, ending: &str| -> anyhow::Result<Cost> {
-        let output = folder.join("chart").with_extension(ending);
+    let draw = |recording: &Path, extension: &str| -> anyhow::Result<Cost> {
+        let output = folder.join("chart").with_extension(extension);
         let words = [brisk.as_os_str(), "boot".as_ref(), "chart".as_ref(), recording.as_os_str()];
         cost(&[&words[..], &["--output".as_ref(), output.as_os_str()]].concat())
     };
     let output = folder.join("chart.svg");
-    let theirs = [BASELINE.as_ref(), "-f".as_ref(), "svg".as_ref(), "-o".as_ref(), output.as_ref(), large.as_os_str()];
+    let baseline_command =
+        [BASELINE.as_ref(), "-f".as_ref(), "svg".as_ref(), "-o".as_ref(), output.as_ref(), large.as_os_str()];
     let has_baseline = in_path(BASELINE);
     eprintln!("chart: {RUNS} runs{}", if has_baseline { " and as many of pybootchartgui" } else { "" });
     draw(&large, "svg")?;
@@ -63,14 +64,14 @@ fn measure(brisk: &Path, folder: &Path) -> anyhow::Result<Measured> {
     };
     for pair in 0..RUNS {
         if has_baseline && pair % 2 == 0 {
-            measured.baseline.push(cost(&theirs)?);
+            measured.baseline.push(cost(&baseline_command)?);
         }
         measured.large_svg.push(draw(&large, "svg")?);
         measured.large_png.push(draw(&large, "png")?);
         measured.short_svg.push(draw(&short, "svg")?);
         measured.short_png.push(draw(&short, "png")?);
         if has_baseline && pair % 2 == 1 {
-            measured.baseline.push(cost(&theirs)?);
+            measured.baseline.push(cost(&baseline_command)?);
         }
     }
     Ok(measured)
@@ -102,7 +103,7 @@ fn cost(words: &[&std::ffi::OsStr]) -> anyhow::Result<Cost> {
 
 fn print(measured: &Measured) {
     let spread = |values: Vec<f64>, unit: &str| {
-        let [low, middle, high] = ends_and_median(values);
+        let [low, middle, high] = range_and_median(values);
         format!("{middle:.3} {unit} ({low:.3} to {high:.3})")
     };
     let times = |costs: &[Cost], of: fn(&Cost) -> Duration| costs.iter().map(|cost| of(cost).as_secs_f64()).collect();
@@ -133,7 +134,7 @@ fn print(measured: &Measured) {
     }
 }
 
-fn ends_and_median(mut values: Vec<f64>) -> [f64; 3] {
+fn range_and_median(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     [values[0], values[values.len() / 2], values[values.len() - 1]]
 }

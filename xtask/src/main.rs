@@ -99,7 +99,7 @@ fn main() -> anyhow::Result<()> {
         #[cfg(feature = "lab")]
         Task::BenchThreads { counts } => threads::run(&counts),
         #[cfg(feature = "lab")]
-        Task::Crowd { count, awake } => threads::be_crowd(count, awake),
+        Task::Crowd { count, awake } => threads::run_crowd(count, awake),
         #[cfg(feature = "lab")]
         Task::Guest { brisk } => bench::run_in_guest(&brisk),
         #[cfg(feature = "lab")]
@@ -111,7 +111,7 @@ fn docs(folder: &Path) -> anyhow::Result<()> {
     let pages = write_man_pages(&folder.join("man"))?;
     let scripts = write_completions(&folder.join("completions"))?;
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    write_if_other(&repository.join("docs/configuration.md"), &Settings::read(EXAMPLE).page())?;
+    write_if_changed(&repository.join("docs/configuration.md"), &Settings::read(EXAMPLE).page())?;
     let documents = book::write(&repository, &folder.join("book-source"))?;
     println!(
         "{pages} man pages, {scripts} completion scripts and {documents} documents of the book in {}",
@@ -157,7 +157,7 @@ fn readable(page: &str) -> String {
 }
 
 /// Writes `text`, unless the file holds it already.
-fn write_if_other(file: &Path, text: &str) -> anyhow::Result<()> {
+fn write_if_changed(file: &Path, text: &str) -> anyhow::Result<()> {
     if fs::read_to_string(file).is_ok_and(|present| present == text) {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use brisk::sys::sched::threads::{Sensing, Threads, refusal};
+use brisk::sys::sched::threads::{Sensing, Threads, unsupported_reason};
 use brisk::sys::{BootTime, Root};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,9 +23,11 @@ pub fn run(counts: &[u32]) -> anyhow::Result<()> {
     let sensors: Vec<Sensing> = [Sensing::Schedstat, Sensing::Bpf]
         .into_iter()
         .filter(|&sensing| {
-            let refusal = refusal(&Root::system(), sensing);
-            refusal.iter().for_each(|refusal| println!("not by {sensing:?}: {refusal}"));
-            refusal.is_none()
+            let unsupported_reason = unsupported_reason(&Root::system(), sensing);
+            unsupported_reason
+                .iter()
+                .for_each(|unsupported_reason| println!("not by {sensing:?}: {unsupported_reason}"));
+            unsupported_reason.is_none()
         })
         .collect();
     let row = |columns: [String; 6]| {
@@ -133,7 +135,7 @@ impl Drop for Crowd {
 }
 
 /// Runs `count` threads, of which `awake` wake periodically, until standard input ends.
-pub fn be_crowd(count: u32, awake: u32) -> anyhow::Result<()> {
+pub fn run_crowd(count: u32, awake: u32) -> anyhow::Result<()> {
     let over = Arc::new(AtomicBool::new(false));
     for number in 1..count {
         let over = Arc::clone(&over);

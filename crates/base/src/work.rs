@@ -22,7 +22,7 @@ impl Work {
 
     /// Work that takes about `duration` at the CPU's present speed. Doubles a trial until it is long enough to measure,
     /// then scales.
-    pub fn lasting(duration: Duration) -> Self {
+    pub fn calibrated_for(duration: Duration) -> Self {
         const TRIAL: Duration = Duration::from_millis(20);
         let mut trial = Self::of_turns(1 << 14);
         let mut took = trial.time();

@@ -15,7 +15,7 @@ pub struct TimeScale {
 
 impl TimeScale {
     /// The x coordinate of `time_ms`, clamped to the span.
-    pub fn place(&self, time_ms: u32) -> f64 {
+    pub fn x_of(&self, time_ms: u32) -> f64 {
         self.left + self.column(time_ms)
     }
 

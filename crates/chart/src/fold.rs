@@ -45,17 +45,17 @@ pub fn weight_ms(process: &Process) -> u64 {
 /// The rows of `boot`, at most about `most`, in the order of the tree: children by start, below their parent.
 pub fn rows(boot: &Boot, most: usize) -> Vec<Row> {
     let processes = &boot.processes;
-    let seen = |index: usize| is_seen(&processes[index], boot.span);
-    let is_own = choose(boot, most);
+    let seen = |index: usize| is_in_recording(&processes[index], boot.span);
+    let has_row = choose(boot, most);
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); processes.len() + 1];
     let mut folded: Vec<Vec<usize>> = vec![Vec::new(); processes.len() + 1];
     let root = processes.len();
     // The nearest ancestor that has a row; parents come before their children.
     let mut nearest: Vec<usize> = Vec::with_capacity(processes.len());
     for (index, process) in processes.iter().enumerate() {
-        let above = process.parent.map_or(root, |parent| if is_own[parent] { parent } else { nearest[parent] });
+        let above = process.parent.map_or(root, |parent| if has_row[parent] { parent } else { nearest[parent] });
         nearest.push(above);
-        if is_own[index] {
+        if has_row[index] {
             children[above].push(index);
         } else if seen(index) {
             folded[above].push(index);
@@ -76,53 +76,54 @@ pub fn rows(boot: &Boot, most: usize) -> Vec<Row> {
 }
 
 /// True when any of it lies within the recording.
-fn is_seen(process: &Process, span: Span) -> bool {
+fn is_in_recording(process: &Process, span: Span) -> bool {
     process.span.end_ms >= span.start_ms && process.span.start_ms <= span.end_ms
 }
 
 /// Chooses the processes with a row of their own: the heaviest, and their ancestors. Of similar processes (the same names up to
-/// the root, such as a daemon's workers) only `ALIKE` get one, unless they are heavy.
+/// the root, such as a daemon's workers) only `MAX_SIMILAR` get one, unless they are heavy.
 fn choose(boot: &Boot, most: usize) -> Vec<bool> {
     let processes = &boot.processes;
-    let mut order: Vec<usize> = (0..processes.len()).filter(|&index| is_seen(&processes[index], boot.span)).collect();
+    let mut order: Vec<usize> =
+        (0..processes.len()).filter(|&index| is_in_recording(&processes[index], boot.span)).collect();
     order.sort_by_key(|&index| (std::cmp::Reverse(weight_ms(&processes[index])), index));
-    let everyone_fits = order.len() <= most / 2;
+    let all_fit = order.len() <= most / 2;
     let heavy_ms = u64::from(boot.span.length_ms()) / 25;
-    let lines = lines(processes);
+    let lineage_hashes = lineage_hashes(processes);
     let mut shown: HashMap<u64, usize> = HashMap::new();
-    let mut is_own = vec![false; processes.len()];
+    let mut has_row = vec![false; processes.len()];
     let mut left = most * 2 / 3;
     for &index in &order {
         let weight = weight_ms(&processes[index]);
-        let alike = shown.entry(lines[index]).or_default();
-        let is_one_of_many = *alike >= ALIKE && weight < heavy_ms;
+        let similar_count = shown.entry(lineage_hashes[index]).or_default();
+        let is_one_of_many = *similar_count >= MAX_SIMILAR && weight < heavy_ms;
         let is_small = weight < least_weight_ms(processes[index].kind).max(u64::from(boot.span.length_ms()) / 2000);
-        if !everyone_fits && (is_small || is_one_of_many) {
+        if !all_fit && (is_small || is_one_of_many) {
             continue;
         }
-        *alike += 1;
+        *similar_count += 1;
         let ancestors = std::iter::successors(Some(index), |&index| processes[index].parent);
-        let lineage: Vec<usize> = ancestors.take_while(|&index| !is_own[index]).take(left + 1).collect();
+        let lineage: Vec<usize> = ancestors.take_while(|&index| !has_row[index]).take(left + 1).collect();
         if lineage.len() <= left {
             left -= lineage.len();
-            lineage.into_iter().for_each(|index| is_own[index] = true);
+            lineage.into_iter().for_each(|index| has_row[index] = true);
         }
     }
-    is_own
+    has_row
 }
 
 /// How many similar processes get a row each.
-const ALIKE: usize = 3;
+const MAX_SIMILAR: usize = 3;
 
 /// For each process a hash of its name and those of its ancestors.
-fn lines(processes: &[Process]) -> Vec<u64> {
-    let mut lines: Vec<u64> = Vec::with_capacity(processes.len());
+fn lineage_hashes(processes: &[Process]) -> Vec<u64> {
+    let mut lineage_hashes: Vec<u64> = Vec::with_capacity(processes.len());
     for process in processes {
         let mut hasher = DefaultHasher::new();
-        (process.parent.map(|parent| lines[parent]), &process.name).hash(&mut hasher);
-        lines.push(hasher.finish());
+        (process.parent.map(|parent| lineage_hashes[parent]), &process.name).hash(&mut hasher);
+        lineage_hashes.push(hasher.finish());
     }
-    lines
+    lineage_hashes
 }
 
 /// A process below this weight is folded, unless all processes fit.

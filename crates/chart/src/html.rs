@@ -8,7 +8,7 @@ use super::summary::{self, seconds};
 use super::{json, svg};
 
 /// The approximate number of rows of the process tree before anything is unfolded.
-const MOST_ROWS: usize = 140;
+const MAX_ROWS: usize = 140;
 
 #[derive(Template)]
 #[template(path = "boot-chart.html")]
@@ -92,11 +92,11 @@ pub fn render(boot: &Boot) -> String {
         system: known.iter().filter_map(|(key, name)| boot.header_value(key).map(|value| (*name, value))).collect(),
         phases: phases.collect(),
         findings: findings.collect(),
-        nothing: summary::nothing_to_win(&diagnosis),
+        nothing: summary::no_gain_text(&diagnosis),
         left_out: boot.omissions.iter().map(ToString::to_string).collect(),
         recorded_by: boot.format.words(),
         version: env!("CARGO_PKG_VERSION"),
-        data: json::page_data(boot, &diagnosis, MOST_ROWS),
+        data: json::page_data(boot, &diagnosis, MAX_ROWS),
     };
     // The template writes to a String from plain data alone, which cannot fail.
     page.render().unwrap_or_default()

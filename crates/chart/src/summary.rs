@@ -1,6 +1,6 @@
 //! A boot in a few sentences, for the tops of charts and as their text alternative.
 
-use super::diagnose::{Diagnosis, Finding, Limit, Opportunity, Part};
+use super::diagnose::{Contributor, Diagnosis, Finding, Limit, Opportunity};
 use super::model::{Boot, Kind};
 
 /// The recorder's title, or a default.
@@ -64,7 +64,7 @@ pub fn opportunity(opportunity: Opportunity) -> &'static str {
 
 /// The processes of a finding, each with its time and its share: `zygote64 1.40 s (97 %)`.
 pub fn who(boot: &Boot, finding: &Finding) -> String {
-    let one = |part: &Part| {
+    let one = |part: &Contributor| {
         let share = part.share.map_or_else(String::new, |share| format!(" ({:.0} %)", share * 100.0));
         format!("{} {}{share}", boot.processes[part.process].label(), seconds(part.ms))
     };
@@ -72,7 +72,7 @@ pub fn who(boot: &Boot, finding: &Finding) -> String {
 }
 
 /// The text where there is no finding, by the limits of the phases.
-pub fn nothing_to_win(diagnosis: &Diagnosis) -> &'static str {
+pub fn no_gain_text(diagnosis: &Diagnosis) -> &'static str {
     let working: Vec<Limit> =
         diagnosis.phases.iter().map(|phase| phase.limit).filter(|limit| *limit != Limit::Idle).collect();
     match working.iter().all(|limit| *limit == Limit::EveryCpu) {

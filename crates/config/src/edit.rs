@@ -14,7 +14,7 @@ pub enum EditError {
     Refused(String),
     /// It is written in a way that an editor of lines does not support (dotted keys, inline tables).
     #[error("`{mechanism}.enabled` is not written as a line of a section [{mechanism}]: change it by hand")]
-    Unclear {
+    UnsupportedSyntax {
         /// The section.
         mechanism: String,
     },
@@ -30,10 +30,10 @@ pub fn set_enabled(text: &str, mechanism: &str, enabled: Enabled) -> Result<Stri
     let mut wanted: Table = toml_text::from_str(text).map_err(refused)?;
     let changed = with_line(text, mechanism, &format!("enabled = {enabled}"));
     insert(&mut wanted, mechanism, enabled);
-    let unclear = || EditError::Unclear { mechanism: mechanism.to_owned() };
-    let found: Table = toml_text::from_str(&changed).map_err(|_| unclear())?;
+    let unsupported_syntax = || EditError::UnsupportedSyntax { mechanism: mechanism.to_owned() };
+    let found: Table = toml_text::from_str(&changed).map_err(|_| unsupported_syntax())?;
     if found != wanted {
-        return Err(unclear());
+        return Err(unsupported_syntax());
     }
     Config::parse(&changed).map_err(refused)?;
     Ok(changed)

@@ -77,7 +77,7 @@ impl Layers {
     }
 
     /// The highest folder, which is the user's: its real path.
-    pub fn own_folder(root: &Root) -> PathBuf {
+    pub fn user_folder(root: &Root) -> PathBuf {
         root.path(folders(root)[folders(root).len() - 1])
     }
 
@@ -266,7 +266,7 @@ mod tests {
             ("usr/lib/brisk/brisk.toml.d/50-b.toml", "[launch]\nburst_launches = 2"),
             ("etc/brisk/brisk.toml.d/60-c.toml", "[launch.end]\nminimum_ms = 7"),
         ]);
-        let own = Layers::own_folder(&root).join("brisk.toml.d");
+        let own = Layers::user_folder(&root).join("brisk.toml.d");
         assert_eq!(own, folder.path().join("etc/brisk/brisk.toml.d"));
         for (name, launches, minimum_ms) in
             [("40-a.toml", 2, 7), ("50-b.toml", 9, 7), ("55-b.toml", 9, 7), ("70-d.toml", 9, 9)]

@@ -2,18 +2,18 @@
 //!
 //! Unknown keys and values out of bounds are refused with file, line and column. [`layers`] defines which files are read.
 
+pub mod activation;
 pub mod edit;
 pub mod error;
 pub mod layers;
-pub mod standing;
 
 use std::any::Any;
 
 use serde::{Deserialize, Serialize};
 
+pub use activation::{Activation, activations};
 pub use error::ConfigError;
 pub use layers::{Layers, Setting};
-pub use standing::{Standing, standings};
 
 use brisk_base::toml_text;
 use brisk_mechanism::bounds::within;

@@ -4,7 +4,7 @@ pub mod boot;
 mod child;
 pub mod control;
 pub mod executor;
-mod guarding;
+mod guardian_supervisor;
 pub mod killer;
 mod mechanisms;
 mod options;
@@ -30,24 +30,24 @@ use rustix::event::Timespec;
 use sd_notify::NotifyState;
 
 use brisk_config::{Config, Layers};
-use brisk_mechanism::{Decision, Effect, Event, Mechanism, Outcome, Question, Surroundings, Target, list};
+use brisk_mechanism::{Decision, Effect, Event, Mechanism, Outcome, ProbeContext, Question, Target, list};
 use brisk_sys::process::own_code;
 use brisk_sys::sched::affinity::OwnMask;
-use brisk_sys::sched::scheduling;
+use brisk_sys::sched::own_policy;
 use brisk_sys::{BootTime, Root, Timer};
 use brisk_undo::journal::{Holder, Journal, JournalError, Tenure};
 use child::Children;
-use child::foresight::Shown;
+use child::preview::PreviewOutput;
 use control::Control;
 use executor::{Executor, Output, Sink};
-use guarding::Guarding;
+use guardian_supervisor::GuardianSupervisor;
 use mechanisms::{Decided, Mechanisms};
 pub use options::{Options, Purpose};
 use poller::{Poller, Token};
 use recording::Recorder;
 use sensor::facts;
 use signals::Signals;
-use state_file::KeptFiles;
+use state_file::StateFiles;
 use status::metrics::Metrics;
 use subscriptions::Subscriptions;
 
@@ -55,10 +55,10 @@ use subscriptions::Subscriptions;
 const PROBE_DELAY: Duration = Duration::from_millis(20);
 /// A tunable that keeps vanishing causes at most one probe in this time.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
-/// The daemon's scheduling when it is permitted, except in [`Engine::at_leisure`].
+/// The daemon's scheduling when it is permitted, except in [`Engine::with_normal_priority`].
 const REAL_TIME: &str = "real-time";
 /// How often a mechanism may decide again about the outcomes of its decisions.
-const MOST_ROUNDS: u32 = 32;
+const MAXIMUM_ROUNDS: u32 = 32;
 
 /// Records what the mechanisms receive and decide in the file `path`.
 fn record(path: &Path, root: &Root, mechanisms: &mut Mechanisms) -> std::io::Result<()> {
@@ -78,11 +78,11 @@ pub fn tunables(root: &Root, config: &Config) -> Vec<PathBuf> {
 
 /// Records the files that mechanisms would probe under other configurations, which a replay may use.
 fn note_other_probes(mechanisms: &mut Mechanisms, make: fn() -> Vec<Box<dyn Mechanism>>, root: &Root) {
-    mechanisms.note_probe(root, |noting| {
+    mechanisms.note_probe(root, |recording_root| {
         // Warnings about a configuration that is not in force would mislead.
         tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
             for other in [Config::default(), Config::everything_on()] {
-                drop(mechanisms::tunables_of(Mechanisms::new(make()), noting, &other));
+                drop(mechanisms::tunables_of(Mechanisms::new(make()), recording_root, &other));
             }
         });
     });
@@ -99,16 +99,16 @@ pub struct Engine {
     signals: Option<Signals>,
     mechanisms: Mechanisms,
     children: Children,
-    shown: Shown,
+    preview_output: PreviewOutput,
     executor: Executor,
     subscriptions: Subscriptions,
     control: Option<Control>,
-    guarding: Guarding,
+    guarding: GuardianSupervisor,
     probe_due: Option<BootTime>,
     last_probe: BootTime,
     /// The last probe ran before all frequency limits showed their restored values.
-    has_read_early: bool,
-    kept: KeptFiles,
+    has_probed_early: bool,
+    state_files: StateFiles,
     metrics: Metrics,
     scheduling: String,
     own_mask: OwnMask,
@@ -140,7 +140,7 @@ impl Engine {
             _ => Some(Signals::register(&poller).context("cannot receive signals")?),
         };
         if options.purpose == Purpose::Daemon {
-            boot::hand_over::give_back_what_was_left(root);
+            boot::governor_hold::restore_stale_governors(root);
         }
         let sink = match options.purpose {
             Purpose::DryRun { json } => {
@@ -158,10 +158,10 @@ impl Engine {
         if let Some(path) = &options.record {
             record(path, root, &mut mechanisms).with_context(|| format!("cannot record to {}", path.display()))?;
         }
-        let kept = KeptFiles::recall(root, &mut mechanisms);
+        let state_files = StateFiles::load_state(root, &mut mechanisms);
         mechanisms.note_configuration(config);
         note_other_probes(&mut mechanisms, options.mechanisms, root);
-        let decided = mechanisms.follow(now, Surroundings { root, settings: config, is_new_configuration: true });
+        let decided = mechanisms.reconfigure(now, ProbeContext { root, settings: config, is_new_configuration: true });
         let mut executor = Executor::new(root.clone(), sink);
         let is_denied = executor.prepare(&mechanisms.tunables());
         let mut engine = Self {
@@ -171,15 +171,15 @@ impl Engine {
             signals,
             mechanisms,
             children: Children::default(),
-            shown: Shown::default(),
+            preview_output: PreviewOutput::default(),
             executor,
             subscriptions: Subscriptions::default(),
             control,
-            guarding: Guarding::default(),
+            guarding: GuardianSupervisor::default(),
             probe_due: None,
             last_probe: now,
-            has_read_early: false,
-            kept,
+            has_probed_early: false,
+            state_files,
             metrics: Metrics::default(),
             scheduling: String::new(),
             own_mask: OwnMask::default(),
@@ -195,18 +195,18 @@ impl Engine {
 
     /// Starts the guardian, asks for the grant of tunables where one `is_denied`, and carries out the first decisions.
     fn begin(&mut self, now: BootTime, decided: Decided, is_denied: bool) -> anyhow::Result<()> {
-        if !self.executor.is_dry() {
+        if !self.executor.is_dry_run() {
             self.start_guardian().context("cannot start the guardian")?;
         }
         if is_denied {
             self.ask_for_grant();
         }
-        self.follow_device();
-        self.carry_out(now, decided);
-        self.follow_mechanisms(now);
-        self.listen(now);
-        self.follow_dry_run_config(now);
-        self.scheduling = match scheduling::become_real_time() {
+        self.update_device_watches();
+        self.execute_all(now, decided);
+        self.serve_mechanisms(now);
+        self.update_subscriptions(now);
+        self.restart_previews(now);
+        self.scheduling = match own_policy::become_real_time() {
             Ok(()) => REAL_TIME.to_owned(),
             Err(error) => format!("ordinary ({error}): a kick may take effect a tick later; give it CAP_SYS_NICE"),
         };
@@ -236,11 +236,11 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::run`].
-    pub fn help(mut self, application: &str, pid: u32) -> anyhow::Result<()> {
+    pub fn boost_launch(mut self, application: &str, pid: u32) -> anyhow::Result<()> {
         let process = Some(self.announced_process(pid));
         let event = Event::LaunchAnnounced { process, application: application.to_owned() };
         self.dispatch(BootTime::now(), &event);
-        let outcome = self.work_until(|engine| !engine.mechanisms.is_helping_launch());
+        let outcome = self.work_until(|engine| !engine.mechanisms.is_boosting_launch());
         self.stop();
         outcome
     }
@@ -249,13 +249,13 @@ impl Engine {
         let mut ready = Vec::new();
         while !is_over(self) {
             let pending = self.control.as_ref().and_then(Control::next_pending);
-            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let at_most = (pending.is_some() || !self.questions.is_empty()).then_some(&at_once);
-            self.set_timer().and_then(|()| self.poller.wait(&mut ready, at_most)).context("cannot wait for events")?;
+            let zero_timeout = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let timeout = (pending.is_some() || !self.questions.is_empty()).then_some(&zero_timeout);
+            self.set_timer().and_then(|()| self.poller.wait(&mut ready, timeout)).context("cannot wait for events")?;
             ready.extend(pending.map(Token::Client).filter(|token| !ready.contains(token)));
             // Clients come last, with one request each per turn: a launch waits for no more than that.
-            for is_of_clients in [false, true] {
-                for &token in ready.iter().filter(|token| token.is_of_clients() == is_of_clients) {
+            for is_control_socket in [false, true] {
+                for &token in ready.iter().filter(|token| token.is_control_socket() == is_control_socket) {
                     self.take(token);
                 }
             }
@@ -268,7 +268,7 @@ impl Engine {
     fn stop(&mut self) {
         let now = BootTime::now();
         let decided = self.mechanisms.stop(now);
-        self.carry_out(now, decided);
+        self.execute_all(now, decided);
         self.children.end(&self.poller);
         self.executor.release_all();
         self.save();
@@ -282,17 +282,17 @@ impl Engine {
             written |= self.decide(now, index, event);
         }
         let lost = self.executor.lost();
-        self.tell_ended(now, lost);
-        self.follow_mechanisms(now);
+        self.deliver_ended(now, lost);
+        self.serve_mechanisms(now);
         // While a batch of process events is handled, the subscription is taken out; it is updated after the batch.
         if self.subscriptions.processes.is_some() || !matches!(event, Event::Process(_)) {
-            self.listen(now);
+            self.update_subscriptions(now);
         }
         written
     }
 
     /// Sends `event` only to the mechanism at `index`.
-    fn tell(&mut self, now: BootTime, index: usize, event: &Event) {
+    fn deliver(&mut self, now: BootTime, index: usize, event: &Event) {
         self.mechanisms.note_event(now, Some(index), event);
         self.decide(now, index, event);
     }
@@ -301,7 +301,7 @@ impl Engine {
     fn decide(&mut self, now: BootTime, index: usize, event: &Event) -> bool {
         let mut decisions = Vec::new();
         self.mechanisms.at(index).on_event(now, event, &mut decisions);
-        self.settle(now, index, decisions)
+        self.execute_decisions(now, index, decisions)
     }
 
     /// Answers the oldest question of a mechanism: one per turn, so that an event waits for one at most.
@@ -310,18 +310,18 @@ impl Engine {
         let answer = |engine: &mut Self| {
             let event = Event::Facts(facts::answer(&engine.options.root, &question));
             let now = BootTime::now();
-            engine.tell(now, index, &event);
-            engine.follow_mechanisms(now);
-            engine.listen(now);
+            engine.deliver(now, index, &event);
+            engine.serve_mechanisms(now);
+            engine.update_subscriptions(now);
         };
-        if question.is_urgent() { answer(self) } else { self.at_leisure(answer) }
+        if question.is_urgent() { answer(self) } else { self.with_normal_priority(answer) }
     }
 
     /// Carries out what mechanisms want besides decisions: news, children, questions and probes.
-    fn follow_mechanisms(&mut self, now: BootTime) {
+    fn serve_mechanisms(&mut self, now: BootTime) {
         self.leave_reserved_cpus();
-        self.tell_watchers(now);
-        self.follow_children(now);
+        self.broadcast_notifications(now);
+        self.update_children(now);
         self.mechanisms.take_questions(&mut self.questions);
         if self.mechanisms.take_probe_requests() {
             self.probe_soon(now);
@@ -330,9 +330,9 @@ impl Engine {
 
     /// Carries out the decisions of the mechanism at `index`, passes it the outcomes, and goes on with its next decisions.
     /// True when a target was written.
-    fn settle(&mut self, now: BootTime, index: usize, mut decisions: Vec<Decision>) -> bool {
+    fn execute_decisions(&mut self, now: BootTime, index: usize, mut decisions: Vec<Decision>) -> bool {
         let mut written = false;
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAXIMUM_ROUNDS {
             if decisions.is_empty() {
                 return written;
             }
@@ -368,46 +368,46 @@ impl Engine {
     }
 
     /// Passes to each mechanism the outcomes of its leases that ended without its decision.
-    fn tell_ended(&mut self, now: BootTime, ended: Vec<(&'static str, Outcome)>) {
+    fn deliver_ended(&mut self, now: BootTime, ended: Vec<(&'static str, Outcome)>) {
         for (owner, outcome) in ended {
             let outcomes = [outcome];
             if let Some(index) = self.mechanisms.position(owner) {
                 let mut decisions = Vec::new();
                 self.mechanisms.on_outcomes(now, index, &outcomes, &mut decisions);
-                self.settle(now, index, decisions);
+                self.execute_decisions(now, index, decisions);
             }
         }
     }
 
     /// Keeps the daemon off reserved CPUs: as a real-time task it preempts every ordinary task.
     fn leave_reserved_cpus(&mut self) {
-        if !self.executor.is_dry() && self.options.root.is_system() {
+        if !self.executor.is_dry_run() && self.options.root.is_system() {
             self.own_mask.narrow_to(self.mechanisms.unreserved_cpus().as_deref());
         }
     }
 
     /// Updates the subscriptions to the mechanisms' present interest.
-    fn listen(&mut self, now: BootTime) {
+    fn update_subscriptions(&mut self, now: BootTime) {
         let mut ended = Vec::new();
         let interest = self.mechanisms.interest();
         let exits = self.mechanisms.awaited_exits();
-        self.subscriptions.follow(now, interest, &exits, (&self.options.root, &self.poller), &mut ended);
-        let how = (&self.options.root, &self.poller, self.executor.is_dry());
-        if let Some(is_on) = self.subscriptions.stalls.follow(now, interest.stall, how) {
+        self.subscriptions.reconfigure(now, interest, &exits, (&self.options.root, &self.poller), &mut ended);
+        let how = (&self.options.root, &self.poller, self.executor.is_dry_run());
+        if let Some(is_on) = self.subscriptions.stalls.reconfigure(now, interest.stall, how) {
             self.dispatch(now, &Event::StallsWatched { is_on });
         }
         for pid in ended {
-            self.take_exit(now, pid);
+            self.handle_exit(now, pid);
         }
         if let Some(pids) = self.subscriptions.first_foreground() {
-            self.mechanisms.begin_in_foreground(&pids);
-            self.tell_foreground(now, pids);
+            self.mechanisms.set_initial_foreground(&pids);
+            self.dispatch_foreground(now, pids);
         }
     }
 
-    fn tell_watchers(&mut self, now: BootTime) {
+    fn broadcast_notifications(&mut self, now: BootTime) {
         let mut all = Vec::new();
-        self.mechanisms.take_news(&mut all);
+        self.mechanisms.take_notifications(&mut all);
         for news in all {
             self.metrics.launches += u64::from(news.is_new_launch);
             if let (Some(text), Some(control)) = (&news.text, &mut self.control) {
@@ -427,14 +427,14 @@ impl Engine {
             self.probe_due,
             self.control.as_ref().and_then(Control::deadline),
             self.subscriptions.stalls.deadline(),
-            self.shown.due,
+            self.preview_output.due,
         ];
         self.timer.set(moments.into_iter().flatten().min())
     }
 
     fn save(&mut self) {
-        if !self.executor.is_dry() {
-            self.kept.save(&mut self.mechanisms);
+        if !self.executor.is_dry_run() {
+            self.state_files.save(&mut self.mechanisms);
         }
     }
 

@@ -3,12 +3,12 @@
 use super::recording::{EventRecord, Recorder};
 use brisk_config::Config;
 use brisk_mechanism::{
-    Decision, Event, Interest, LaunchHelp, Mechanism, News, Outcome, Policy, ProcessEventKind, Question, Surroundings,
-    ThreadDemand, ThreadSampling,
+    Decision, Event, Interest, LaunchBoost, Mechanism, Notification, Outcome, Policy, ProbeContext, ProcessEventKind,
+    Question, ThreadDemand, ThreadSampling,
 };
 use brisk_sys::{BootTime, Root, Target};
 
-/// All mechanisms, idle until [`Mechanisms::follow`].
+/// All mechanisms, idle until [`Mechanisms::reconfigure`].
 #[derive(Debug)]
 pub struct Mechanisms {
     list: Vec<Box<dyn Mechanism>>,
@@ -66,12 +66,12 @@ impl Mechanisms {
     }
 
     /// Gives the mechanism at `index` the state that an earlier run saved; false when it is damaged.
-    pub fn recall(&mut self, index: usize, text: &str) -> bool {
+    pub fn load_state(&mut self, index: usize, text: &str) -> bool {
         self.note(|list| EventRecord::Recalled { mechanism: list[index].name().to_owned(), text: text.to_owned() });
-        self.list[index].recall(text)
+        self.list[index].load_state(text)
     }
 
-    /// Records the configuration that [`Mechanisms::let_go`] and [`Mechanisms::follow`] use from now on.
+    /// Records the configuration that [`Mechanisms::prepare_reconfigure`] and [`Mechanisms::reconfigure`] use from now on.
     pub fn note_configuration(&mut self, config: &Config) {
         if let Some(recorder) = &mut self.recorder {
             recorder.configure(config);
@@ -81,40 +81,43 @@ impl Mechanisms {
     /// Records what `probe` reads, in addition to the mechanisms' own probes.
     pub fn note_probe(&mut self, root: &Root, probe: impl FnOnce(&Root)) {
         if let Some(recorder) = &self.recorder {
-            probe(&recorder.noting(root));
+            probe(&recorder.recording_root(root));
         }
     }
 
-    /// Releases the leases that hide the device's own values; [`Mechanisms::follow`] comes next.
-    pub fn let_go(&mut self, now: BootTime, surroundings: Surroundings<'_>) -> Decided {
-        let is_new_configuration = surroundings.is_new_configuration;
+    /// Releases the leases that hide the device's own values; [`Mechanisms::reconfigure`] comes next.
+    pub fn prepare_reconfigure(&mut self, now: BootTime, probe_context: ProbeContext<'_>) -> Decided {
+        let is_new_configuration = probe_context.is_new_configuration;
         self.on_device(
-            surroundings,
+            probe_context,
             &EventRecord::LetGo { at: now, is_new_configuration },
             |mechanism, around, decisions| {
-                mechanism.let_go(around, decisions);
+                mechanism.prepare_reconfigure(around, decisions);
             },
         )
     }
 
     /// Lets each mechanism probe the device, and go on under its present state and configuration.
-    pub fn follow(&mut self, now: BootTime, surroundings: Surroundings<'_>) -> Decided {
-        let is_new_configuration = surroundings.is_new_configuration;
+    pub fn reconfigure(&mut self, now: BootTime, probe_context: ProbeContext<'_>) -> Decided {
+        let is_new_configuration = probe_context.is_new_configuration;
         let record = EventRecord::Followed { at: now, is_new_configuration };
-        self.on_device(surroundings, &record, |mechanism, around, decisions| mechanism.follow(now, around, decisions))
+        self.on_device(probe_context, &record, |mechanism, around, decisions| {
+            mechanism.reconfigure(now, around, decisions);
+        })
     }
 
     fn on_device(
         &mut self,
-        surroundings: Surroundings<'_>,
+        probe_context: ProbeContext<'_>,
         record: &EventRecord,
-        mut decide: impl FnMut(&mut dyn Mechanism, &Surroundings<'_>, &mut Vec<Decision>),
+        mut decide: impl FnMut(&mut dyn Mechanism, &ProbeContext<'_>, &mut Vec<Decision>),
     ) -> Decided {
-        let noting = self.recorder.as_ref().map(|recorder| recorder.noting(surroundings.root));
-        let surroundings = Surroundings { root: noting.as_ref().unwrap_or(surroundings.root), ..surroundings };
-        let decided = self.decide(|mechanism, decisions| decide(mechanism, &surroundings, decisions));
+        let recording_root = self.recorder.as_ref().map(|recorder| recorder.recording_root(probe_context.root));
+        let probe_context =
+            ProbeContext { root: recording_root.as_ref().unwrap_or(probe_context.root), ..probe_context };
+        let decided = self.decide(|mechanism, decisions| decide(mechanism, &probe_context, decisions));
         if let Some(recorder) = &mut self.recorder {
-            recorder.take_found();
+            recorder.write_found_files();
             recorder.write(record);
         }
         decided
@@ -205,29 +208,29 @@ impl Mechanisms {
     }
 
     /// The support for launches by the first mechanism that boosts them.
-    pub fn launch_help(&self) -> Option<LaunchHelp<'_>> {
-        self.all().find_map(Policy::launch_help)
+    pub fn launch_boost(&self) -> Option<LaunchBoost<'_>> {
+        self.all().find_map(Policy::launch_boost)
     }
 
     /// True while any mechanism boosts a launch.
-    pub fn is_helping_launch(&self) -> bool {
-        self.all().filter_map(Policy::launch_help).any(|help| help.is_going_on)
+    pub fn is_boosting_launch(&self) -> bool {
+        self.all().filter_map(Policy::launch_boost).any(|help| help.is_active)
     }
 
-    /// Tells all mechanisms whether a client watches their news.
+    /// Tells all mechanisms whether a client watches their notifications.
     pub fn set_watched(&mut self, watched: bool) {
         self.list.iter_mut().for_each(|mechanism| mechanism.set_watched(watched));
     }
 
     /// Passes to all mechanisms the foreground processes at the start of the watch.
-    pub fn begin_in_foreground(&mut self, pids: &[u32]) {
+    pub fn set_initial_foreground(&mut self, pids: &[u32]) {
         self.note(|_| EventRecord::Foreground { pids: pids.to_vec() });
-        self.list.iter_mut().for_each(|mechanism| mechanism.begin_in_foreground(pids));
+        self.list.iter_mut().for_each(|mechanism| mechanism.set_initial_foreground(pids));
     }
 
-    /// Appends the news for clients.
-    pub fn take_news(&mut self, news: &mut Vec<News>) {
-        self.list.iter_mut().for_each(|mechanism| mechanism.take_news(news));
+    /// Appends the notifications for clients.
+    pub fn take_notifications(&mut self, notifications: &mut Vec<Notification>) {
+        self.list.iter_mut().for_each(|mechanism| mechanism.take_notifications(notifications));
     }
 
     /// Lets each mechanism read the device again for its status.
@@ -262,7 +265,7 @@ impl Mechanisms {
 
 /// The targets that `mechanisms` would write on the device below `root` under `settings`; nothing is written.
 pub fn tunables_of(mut mechanisms: Mechanisms, root: &Root, settings: &dyn brisk_mechanism::Settings) -> Vec<Target> {
-    let surroundings = Surroundings { root, settings, is_new_configuration: true };
-    drop(mechanisms.follow(BootTime::now(), surroundings));
+    let probe_context = ProbeContext { root, settings, is_new_configuration: true };
+    drop(mechanisms.reconfigure(BootTime::now(), probe_context));
     mechanisms.tunables()
 }

@@ -22,7 +22,7 @@ pub enum Token {
     /// A cpufreq file was written.
     CpufreqFiles,
     /// CPUs or cpufreq policies may have been added or removed.
-    KernelObjects,
+    Uevents,
     /// The group of the processes in the foreground changed.
     Foreground,
     /// The foreground session changed.
@@ -43,7 +43,7 @@ pub enum Token {
 
 impl Token {
     /// True for the control socket and its clients, which are served last.
-    pub fn is_of_clients(self) -> bool {
+    pub fn is_control_socket(self) -> bool {
         matches!(self, Self::Listener | Self::Client(_))
     }
 
@@ -54,7 +54,7 @@ impl Token {
             Self::Timer => (2, 0),
             Self::Processes => (3, 0),
             Self::CpufreqFiles => (4, 0),
-            Self::KernelObjects => (5, 0),
+            Self::Uevents => (5, 0),
             Self::Foreground => (6, 0),
             Self::Guardian => (7, 0),
             Self::Listener => (8, 0),
@@ -75,7 +75,7 @@ impl Token {
             2 => Self::Timer,
             3 => Self::Processes,
             4 => Self::CpufreqFiles,
-            5 => Self::KernelObjects,
+            5 => Self::Uevents,
             6 => Self::Foreground,
             7 => Self::Guardian,
             8 => Self::Listener,
@@ -126,18 +126,18 @@ impl Poller {
     }
 
     /// Stops watching `source`.
-    pub fn forget(&self, source: impl AsFd) {
+    pub fn unwatch(&self, source: impl AsFd) {
         // It may have been removed already.
         let _ = epoll::delete(&self.epoll, source);
     }
 
-    /// Waits, at most `at_most` if given, and appends the sources that became ready to `ready`.
+    /// Waits, at most `timeout` if given, and appends the sources that became ready to `ready`.
     ///
     /// # Errors
     /// The kernel's error; a signal is none.
-    pub fn wait(&self, ready: &mut Vec<Token>, at_most: Option<&Timespec>) -> io::Result<()> {
+    pub fn wait(&self, ready: &mut Vec<Token>, timeout: Option<&Timespec>) -> io::Result<()> {
         let mut events = [MaybeUninit::uninit(); EVENTS_AT_ONCE];
-        match epoll::wait(&self.epoll, &mut events, at_most) {
+        match epoll::wait(&self.epoll, &mut events, timeout) {
             Ok((events, _)) => {
                 ready.extend(events.iter().filter_map(|event| Token::decode(event.data.u64())));
                 Ok(())

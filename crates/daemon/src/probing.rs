@@ -5,7 +5,7 @@ use sd_notify::NotifyState;
 use super::mechanisms::Decided;
 use super::{Engine, PROBE_DELAY, PROBE_PAUSE, note_other_probes};
 use brisk_config::Layers;
-use brisk_mechanism::{Event, Surroundings, ThreadSampling};
+use brisk_mechanism::{Event, ProbeContext, ThreadSampling};
 use brisk_sys::BootTime;
 use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::error::sentence;
@@ -21,7 +21,7 @@ impl Engine {
         self.last_probe = now;
         self.dispatch(now, &Event::DeviceChanged);
         let before = self.mechanisms.describe();
-        self.rebuild(now, false);
+        self.reprobe(now, false);
         let described = self.mechanisms.describe();
         if described != before {
             tracing::info!("the device changed; {described}");
@@ -29,30 +29,30 @@ impl Engine {
     }
 
     /// Lets the mechanisms go on under the present configuration and device.
-    pub(super) fn rebuild(&mut self, now: BootTime, is_new_configuration: bool) {
+    pub(super) fn reprobe(&mut self, now: BootTime, is_new_configuration: bool) {
         // Leases hide the device's own values, so they are released before the probe.
         let (root, settings) = (&self.options.root, &self.layers.config);
         self.mechanisms.note_configuration(settings);
-        let decided = self.mechanisms.let_go(now, Surroundings { root, settings, is_new_configuration });
-        self.follow_children(now);
-        self.carry_out(now, decided);
+        let decided = self.mechanisms.prepare_reconfigure(now, ProbeContext { root, settings, is_new_configuration });
+        self.update_children(now);
+        self.execute_all(now, decided);
         let ended = self.executor.retry(now);
-        self.tell_ended(now, ended);
+        self.deliver_ended(now, ended);
         let is_readable = self.executor.await_limits();
-        if !is_readable && !self.has_read_early {
+        if !is_readable && !self.has_probed_early {
             self.probe_due.get_or_insert(now + PROBE_PAUSE);
         }
-        self.has_read_early = !is_readable;
+        self.has_probed_early = !is_readable;
         let (root, settings) = (&self.options.root, &self.layers.config);
         note_other_probes(&mut self.mechanisms, self.options.mechanisms, root);
-        let decided = self.mechanisms.follow(now, Surroundings { root, settings, is_new_configuration });
+        let decided = self.mechanisms.reconfigure(now, ProbeContext { root, settings, is_new_configuration });
         if self.executor.prepare(&self.mechanisms.tunables()) {
             self.ask_for_grant();
         }
-        self.carry_out(now, decided);
-        self.follow_device();
-        self.follow_mechanisms(now);
-        self.listen(now);
+        self.execute_all(now, decided);
+        self.update_device_watches();
+        self.serve_mechanisms(now);
+        self.update_subscriptions(now);
     }
 
     /// Tunables have appeared since `brisk grant` ran: asks the service manager, if it has `brisk-grant.path`, to run it again.
@@ -63,7 +63,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn follow_device(&mut self) {
+    pub(super) fn update_device_watches(&mut self) {
         let root = &self.options.root;
         self.subscriptions.watch_device(root, &self.poller);
         if let Some(ThreadSampling { sensing, groups }) = self.mechanisms.thread_sampling() {
@@ -72,9 +72,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn carry_out(&mut self, now: BootTime, decided: Decided) {
+    pub(super) fn execute_all(&mut self, now: BootTime, decided: Decided) {
         for (index, decisions) in decided.into_iter().enumerate() {
-            self.settle(now, index, decisions);
+            self.execute_decisions(now, index, decisions);
         }
     }
 
@@ -86,8 +86,8 @@ impl Engine {
             Ok(layers) => {
                 self.layers = layers;
                 self.config_error = None;
-                self.rebuild(now, true);
-                self.follow_dry_run_config(now);
+                self.reprobe(now, true);
+                self.restart_previews(now);
                 tracing::info!("configuration reloaded; {}", self.mechanisms.describe());
             }
             Err(error) => {

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use brisk_config::Config;
 use brisk_mechanism::{Decision, Event, Outcome};
+use brisk_sys::file_recorder::{FileRecorder, RecordedFiles};
 use brisk_sys::kernel;
-use brisk_sys::seen::{FoundFiles, SeenFiles};
 use brisk_sys::{BootTime, Root};
 
 /// The number of the format.
@@ -50,7 +50,7 @@ pub enum EventRecord {
     /// The files of the next probe that differ from those of the last one.
     Found {
         /// By path.
-        files: FoundFiles,
+        files: RecordedFiles,
     },
     /// The mechanisms released the leases that hide the device's own values.
     LetGo {
@@ -123,8 +123,8 @@ pub struct Recorder {
     bytes: u64,
     limit_bytes: u64,
     configuration: Option<Config>,
-    device: FoundFiles,
-    seen: SeenFiles,
+    device: RecordedFiles,
+    seen: FileRecorder,
 }
 
 impl Recorder {
@@ -141,8 +141,8 @@ impl Recorder {
             bytes: 0,
             limit_bytes: LIMIT_BYTES,
             configuration: None,
-            device: FoundFiles::new(),
-            seen: SeenFiles::default(),
+            device: RecordedFiles::new(),
+            seen: FileRecorder::default(),
         };
         recorder.write(&EventRecord::Opened {
             format: FORMAT,
@@ -187,12 +187,12 @@ impl Recorder {
     }
 
     /// A `root` for probes, which notes the files that they read for the recording.
-    pub fn noting(&self, root: &Root) -> Root {
-        root.noting(&self.seen)
+    pub fn recording_root(&self, root: &Root) -> Root {
+        root.recording_root(&self.seen)
     }
 
     /// Appends the files read since the last call that are new or have changed.
-    pub fn take_found(&mut self) {
+    pub fn write_found_files(&mut self) {
         let mut files = self.seen.take();
         files.retain(|name, found| self.device.get(name) != Some(found));
         if !files.is_empty() {
@@ -288,8 +288,8 @@ mod tests {
         let mut written = recorder(&path);
         for text in ["1", "1", "2"] {
             fs::write(root.path("/proc/a"), text).unwrap();
-            written.noting(&root).read("/proc/a").unwrap();
-            written.take_found();
+            written.recording_root(&root).read("/proc/a").unwrap();
+            written.write_found_files();
         }
         drop(written);
         assert_eq!(fs::read_to_string(&path).unwrap().matches("\"found\"").count(), 2);

@@ -11,18 +11,18 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 
-use super::MOST_ROUNDS;
+use super::MAXIMUM_ROUNDS;
 use super::executor::{Executor, Output, Sink};
 use super::mechanisms::{Decided, Mechanisms};
 use super::recording::{EventRecord, FORMAT};
 use brisk_config::Config;
-use brisk_mechanism::{Action, Decision, Event, Interest, Outcome, ProcessEventKind, Support, Surroundings, list};
-use brisk_sys::{BootTime, Root, seen};
+use brisk_mechanism::{Action, Decision, Event, Interest, Outcome, ProbeContext, ProcessEventKind, Support, list};
+use brisk_sys::{BootTime, Root, file_recorder};
 
 /// A file with a longer line is no recording: a sample of thousands of threads takes 2 MiB.
 const LINE_LIMIT_BYTES: u64 = 64 << 20;
 /// The most deadlines between two records: a mechanism that asks for the same one again and again would never end.
-const MOST_DEADLINES: u32 = 100_000;
+const MAXIMUM_DEADLINES: u32 = 100_000;
 
 /// A decision that is only in the recording or only in the replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -75,7 +75,7 @@ pub struct Replayed {
 }
 
 /// The time of a decision, the index of its mechanism, and the decision.
-type Made = (BootTime, usize, Decision);
+type TimedDecision = (BootTime, usize, Decision);
 
 /// Replays the recording in `lines`, under the configuration `other` if given. Files are laid out in `tree`, which must be
 /// empty.
@@ -132,14 +132,14 @@ struct Replay {
     /// Under another configuration than the recorded one: carries out its decisions.
     other: Option<Executor>,
     /// The decisions of the recording.
-    recorded: Vec<Made>,
+    recorded: Vec<TimedDecision>,
     /// The decisions of this replay.
-    made: Vec<Made>,
+    made: Vec<TimedDecision>,
     first: Option<BootTime>,
     now: BootTime,
     events: u64,
     /// The kinds of events in the recording, and those that mechanisms asked for.
-    heard: BTreeSet<&'static str>,
+    recorded_kinds: BTreeSet<&'static str>,
     wanted: BTreeSet<&'static str>,
 }
 
@@ -157,7 +157,7 @@ impl Replay {
             first: None,
             now: BootTime::default(),
             events: 0,
-            heard: BTreeSet::new(),
+            recorded_kinds: BTreeSet::new(),
             wanted: BTreeSet::new(),
         }
     }
@@ -170,15 +170,15 @@ impl Replay {
     fn advance(&mut self, at: BootTime) -> anyhow::Result<()> {
         ensure!(at >= self.now, "its time is before that of the record before it");
         self.first.get_or_insert(at);
-        for _ in 0..MOST_DEADLINES {
+        for _ in 0..MAXIMUM_DEADLINES {
             let Some(executor) = &mut self.other else { break };
             let due = [self.mechanisms.deadline(), executor.next_deadline()].into_iter().flatten().min();
             let Some(due) = due.filter(|due| *due <= at) else { break };
             self.now = self.now.max(due);
             let ended = executor.expire(self.now);
-            self.tell_ended(ended);
+            self.deliver_ended(ended);
             if self.mechanisms.deadline().is_some_and(|deadline| deadline <= self.now) {
-                self.tell(None, &Event::Deadline);
+                self.deliver(None, &Event::Deadline);
             }
         }
         self.now = at;
@@ -190,29 +190,29 @@ impl Replay {
             EventRecord::Opened { .. } | EventRecord::Closed { .. } => bail!("this record is out of place"),
             EventRecord::Recalled { mechanism, text } => {
                 let index = self.position(&mechanism)?;
-                self.mechanisms.recall(index, &text);
+                self.mechanisms.load_state(index, &text);
             }
             EventRecord::Configured { text } if self.other.is_none() => {
                 self.config = Config::parse(&text).context("the configuration is of another version")?;
             }
             EventRecord::Configured { .. } => {}
-            EventRecord::Found { files } => seen::lay_out(&files, self.root.path("/").as_path())?,
+            EventRecord::Found { files } => file_recorder::lay_out(&files, self.root.path("/").as_path())?,
             EventRecord::LetGo { at, is_new_configuration } => {
-                self.on_device(at, is_new_configuration, Mechanisms::let_go)?;
+                self.on_device(at, is_new_configuration, Mechanisms::prepare_reconfigure)?;
             }
             EventRecord::Followed { at, is_new_configuration } => {
-                self.on_device(at, is_new_configuration, Mechanisms::follow)?;
+                self.on_device(at, is_new_configuration, Mechanisms::reconfigure)?;
             }
             EventRecord::Happened { at, to, event } => {
                 self.advance(at)?;
                 self.events += 1;
-                self.heard.insert(kind(&event));
+                self.recorded_kinds.insert(kind(&event));
                 let to = to.map(|name| self.position(&name)).transpose()?;
                 if self.other.is_none() || event != Event::Deadline {
-                    self.tell(to, &event);
+                    self.deliver(to, &event);
                 }
             }
-            EventRecord::Foreground { pids } => self.mechanisms.begin_in_foreground(&pids),
+            EventRecord::Foreground { pids } => self.mechanisms.set_initial_foreground(&pids),
             EventRecord::Decided { at, mechanism, decisions } => {
                 let index = self.position(&mechanism)?;
                 self.recorded.extend(decisions.into_iter().map(|decision| (at, index, decision)));
@@ -221,66 +221,66 @@ impl Replay {
                 let index = self.position(&mechanism)?;
                 if self.other.is_none() {
                     self.advance(at)?;
-                    self.tell_outcomes(index, &outcomes);
+                    self.deliver_outcomes(index, &outcomes);
                 }
             }
             EventRecord::Stopped { at } => {
                 self.advance(at)?;
                 let decided = self.mechanisms.stop(at);
-                self.settle_all(decided);
+                self.execute_all(decided);
             }
         }
         Ok(())
     }
 
-    /// Calls `tell` with the recorded device and the configuration.
+    /// Calls `deliver` with the recorded device and the configuration.
     fn on_device(
         &mut self,
         at: BootTime,
         is_new_configuration: bool,
-        tell: fn(&mut Mechanisms, BootTime, Surroundings<'_>) -> Decided,
+        deliver: fn(&mut Mechanisms, BootTime, ProbeContext<'_>) -> Decided,
     ) -> anyhow::Result<()> {
         self.advance(at)?;
-        let surroundings = Surroundings { root: &self.root, settings: &self.config, is_new_configuration };
-        let decided = tell(&mut self.mechanisms, at, surroundings);
-        self.settle_all(decided);
+        let probe_context = ProbeContext { root: &self.root, settings: &self.config, is_new_configuration };
+        let decided = deliver(&mut self.mechanisms, at, probe_context);
+        self.execute_all(decided);
         Ok(())
     }
 
-    fn tell(&mut self, to: Option<usize>, event: &Event) {
+    fn deliver(&mut self, to: Option<usize>, event: &Event) {
         for index in 0..self.mechanisms.len() {
             if to.is_none_or(|to| to == index) {
                 let mut decisions = Vec::new();
                 self.mechanisms.at(index).on_event(self.now, event, &mut decisions);
-                self.settle(index, decisions);
+                self.execute_decisions(index, decisions);
             }
         }
     }
 
-    fn tell_outcomes(&mut self, index: usize, outcomes: &[Outcome]) {
+    fn deliver_outcomes(&mut self, index: usize, outcomes: &[Outcome]) {
         let mut decisions = Vec::new();
         self.mechanisms.on_outcomes(self.now, index, outcomes, &mut decisions);
-        self.settle(index, decisions);
+        self.execute_decisions(index, decisions);
     }
 
-    fn tell_ended(&mut self, ended: Vec<(&'static str, Outcome)>) {
+    fn deliver_ended(&mut self, ended: Vec<(&'static str, Outcome)>) {
         for (owner, outcome) in ended {
             if let Some(index) = self.mechanisms.position(owner) {
-                self.tell_outcomes(index, &[outcome]);
+                self.deliver_outcomes(index, &[outcome]);
             }
         }
     }
 
-    fn settle_all(&mut self, decided: Decided) {
+    fn execute_all(&mut self, decided: Decided) {
         for (index, decisions) in decided.into_iter().enumerate() {
-            self.settle(index, decisions);
+            self.execute_decisions(index, decisions);
         }
     }
 
     /// Records the decisions of the mechanism at `index`; under another configuration, carries them out as in a dry run.
-    fn settle(&mut self, index: usize, mut decisions: Vec<Decision>) {
-        self.forget_requests();
-        for _ in 0..MOST_ROUNDS {
+    fn execute_decisions(&mut self, index: usize, mut decisions: Vec<Decision>) {
+        self.discard_requests();
+        for _ in 0..MAXIMUM_ROUNDS {
             if decisions.is_empty() {
                 return;
             }
@@ -290,23 +290,23 @@ impl Replay {
             decisions.clear();
             self.mechanisms.on_outcomes(self.now, index, &outcomes, &mut decisions);
             let lost = executor.lost();
-            self.tell_ended(lost);
+            self.deliver_ended(lost);
         }
     }
 
     /// Drops the mechanisms' questions to the daemon: the recording has the answers.
-    fn forget_requests(&mut self) {
+    fn discard_requests(&mut self) {
         self.mechanisms.take_questions(&mut VecDeque::new());
-        self.mechanisms.take_news(&mut Vec::new());
+        self.mechanisms.take_notifications(&mut Vec::new());
         for index in 0..self.mechanisms.len() {
-            self.mechanisms.at(index).take_lines(&mut Vec::new());
+            self.mechanisms.at(index).take_child_input(&mut Vec::new());
         }
         self.wanted.extend(kinds(&self.mechanisms.interest()));
     }
 
     fn finish(self, brisk: String, kernel: String, is_full: bool) -> Replayed {
         let first = self.first.unwrap_or_default();
-        let count = |made: &[Made], index: usize| made.iter().filter(|(_, of, _)| *of == index).count();
+        let count = |made: &[TimedDecision], index: usize| made.iter().filter(|(_, of, _)| *of == index).count();
         let counts = self.mechanisms.all().enumerate().map(|(index, mechanism)| Count {
             mechanism: mechanism.name().to_owned(),
             recorded: count(&self.recorded, index),
@@ -314,7 +314,7 @@ impl Replay {
             support: mechanism.support().clone(),
         });
         let mechanisms: Vec<Count> = counts.collect();
-        let difference = |is_recorded: bool, (at, index, decision): Made| Difference {
+        let difference = |is_recorded: bool, (at, index, decision): TimedDecision| Difference {
             at_ms: at.since(first).as_secs_f64() * 1e3,
             mechanism: mechanisms[index].mechanism.clone(),
             is_recorded,
@@ -324,7 +324,7 @@ impl Replay {
             },
             decision,
         };
-        let (recorded, replayed) = only_in_one(self.recorded, self.made);
+        let (recorded, replayed) = unmatched(self.recorded, self.made);
         let mut differences: Vec<Difference> = recorded.into_iter().map(|made| difference(true, made)).collect();
         differences.extend(replayed.into_iter().map(|made| difference(false, made)));
         differences.sort_by(|one, other| one.at_ms.total_cmp(&other.at_ms));
@@ -335,16 +335,16 @@ impl Replay {
             events: self.events,
             is_full,
             differences,
-            missing_events: &self.wanted - &self.heard,
+            missing_events: &self.wanted - &self.recorded_kinds,
             mechanisms,
         }
     }
 }
 
 /// The decisions that are only in one of the two. Equal decisions of a mechanism at the same time match.
-fn only_in_one(recorded: Vec<Made>, made: Vec<Made>) -> (Vec<Made>, Vec<Made>) {
-    let alike = |all: Vec<Made>| {
-        let mut alike: BTreeMap<_, Vec<Made>> = BTreeMap::new();
+fn unmatched(recorded: Vec<TimedDecision>, made: Vec<TimedDecision>) -> (Vec<TimedDecision>, Vec<TimedDecision>) {
+    let alike = |all: Vec<TimedDecision>| {
+        let mut alike: BTreeMap<_, Vec<TimedDecision>> = BTreeMap::new();
         for one in all {
             let (at, index, decision) = &one;
             alike.entry((*at, *index, format!("{decision:?}"))).or_default().push(one);

@@ -13,7 +13,7 @@ impl Engine {
     /// Client `number` became ready: reads its input, and answers at most one request.
     pub(super) fn serve(&mut self, number: u32, now: BootTime) {
         if let Some(control) = &mut self.control {
-            control.settle(number, now, &self.poller);
+            control.flush_and_rearm(number, now, &self.poller);
             control.read(number, now, &self.poller);
         }
         // One per turn: its other requests wait until pending events have been handled.
@@ -28,11 +28,11 @@ impl Engine {
             }
         }
         if let Some(control) = &mut self.control {
-            control.settle(number, now, &self.poller);
+            control.flush_and_rearm(number, now, &self.poller);
             let watched = control.is_watched();
             self.mechanisms.set_watched(watched);
         }
-        self.listen(now);
+        self.update_subscriptions(now);
     }
 
     fn answer(&mut self, number: u32, now: BootTime, request: Request) -> Result<Value, String> {
@@ -44,16 +44,18 @@ impl Engine {
             Request::Metrics => self.status(now).open_metrics().map(Value::from).map_err(|error| error.to_string()),
             Request::Launch { application, pid } => {
                 let process = pid.map(|pid| self.announced_process(pid));
-                self.at_once(|engine| engine.dispatch(now, &Event::LaunchAnnounced { process, application }));
+                self.with_real_time_priority(|engine| {
+                    engine.dispatch(now, &Event::LaunchAnnounced { process, application })
+                });
                 self.subscriptions.threads.sample_now(now);
                 Ok(json!({ "support": self.launch_support() }))
             }
             Request::LaunchFinished { application } => {
-                self.at_once(|engine| engine.dispatch(now, &Event::LaunchFinished { application }));
+                self.with_real_time_priority(|engine| engine.dispatch(now, &Event::LaunchFinished { application }));
                 Ok(Value::Null)
             }
             Request::Foreground { pids } => {
-                self.at_once(|engine| engine.tell_foreground(now, pids));
+                self.with_real_time_priority(|engine| engine.dispatch_foreground(now, pids));
                 Ok(Value::Null)
             }
             Request::Placement => {
@@ -84,7 +86,7 @@ impl Engine {
 
     /// The support for launches on this device; `None` when no mechanism boosts them.
     pub fn launch_support(&self) -> Option<&Support> {
-        self.mechanisms.launch_help().map(|help| help.support)
+        self.mechanisms.launch_boost().map(|help| help.support)
     }
 
     /// The daemon's status at `now`.
@@ -104,7 +106,7 @@ impl Engine {
             now,
             configuration: self.layers.files.clone(),
             configuration_error: self.config_error.clone(),
-            dry_run: self.executor.is_dry(),
+            dry_run: self.executor.is_dry_run(),
             sensors: self.subscriptions.describe(&self.scheduling),
             guardian_pid: self.guarding.pid(),
             mechanisms: driven.collect(),

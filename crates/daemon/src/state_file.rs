@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::mechanisms::Mechanisms;
-use brisk_mechanism::{Kept, LearnedFile};
+use brisk_mechanism::{SavedState, StateFileSpec};
 use brisk_sys::{Root, durable_file};
 
 /// Real states have at most 256 entries of about 100 bytes.
@@ -13,7 +13,7 @@ const LIMIT_BYTES: u64 = 256 << 10;
 /// One file, and the text that it is assumed to hold.
 #[derive(Debug)]
 pub(super) struct StateFile {
-    about: LearnedFile,
+    about: StateFileSpec,
     path: PathBuf,
     saved: String,
     /// The last write failed; reported once.
@@ -21,9 +21,9 @@ pub(super) struct StateFile {
 }
 
 /// Reads the state of an earlier run with `parse`, which returns `None` for damaged text. `None` then, and without a file.
-pub(super) fn recall<State>(
+pub(super) fn load_state<State>(
     root: &Root,
-    about: LearnedFile,
+    about: StateFileSpec,
     parse: impl FnOnce(&str) -> Option<State>,
 ) -> Option<State> {
     let path = root.path(root.state_file(about.name));
@@ -36,7 +36,7 @@ pub(super) fn recall<State>(
 
 impl StateFile {
     /// The file of `about`, assumed to hold `saved`, the recalled state's text: a damaged file is kept until the state changes.
-    pub(super) fn new(root: &Root, about: LearnedFile, saved: String) -> Self {
+    pub(super) fn new(root: &Root, about: StateFileSpec, saved: String) -> Self {
         Self { about, path: root.path(root.state_file(about.name)), saved, failed: false }
     }
 
@@ -63,15 +63,15 @@ impl StateFile {
 
 /// The mechanisms' files, each with the index of its mechanism.
 #[derive(Debug, Default)]
-pub(super) struct KeptFiles(Vec<(usize, StateFile)>);
+pub(super) struct StateFiles(Vec<(usize, StateFile)>);
 
-impl KeptFiles {
+impl StateFiles {
     /// Gives every mechanism its saved state.
-    pub(super) fn recall(root: &Root, mechanisms: &mut Mechanisms) -> Self {
+    pub(super) fn load_state(root: &Root, mechanisms: &mut Mechanisms) -> Self {
         let mut files = Vec::new();
         for index in 0..mechanisms.len() {
-            let Some(Kept { file, .. }) = mechanisms.at(index).kept() else { continue };
-            recall(root, file, |text| mechanisms.recall(index, text).then_some(()));
+            let Some(SavedState { file, .. }) = mechanisms.at(index).kept() else { continue };
+            load_state(root, file, |text| mechanisms.load_state(index, text).then_some(()));
             let saved = mechanisms.at(index).kept().map(|kept| kept.text).unwrap_or_default();
             files.push((index, StateFile::new(root, file, saved)));
         }
@@ -81,7 +81,7 @@ impl KeptFiles {
     /// Writes the states that have changed since their last write.
     pub(super) fn save(&mut self, mechanisms: &mut Mechanisms) {
         for (index, file) in &mut self.0 {
-            if let Some(Kept { text, .. }) = mechanisms.at(*index).kept() {
+            if let Some(SavedState { text, .. }) = mechanisms.at(*index).kept() {
                 file.save(text);
             }
         }
@@ -95,13 +95,13 @@ mod tests {
 
     use super::*;
     use brisk_mechanism::launch::{LaunchPolicy, LearnedDurations, learned};
-    use brisk_mechanism::{Event, Surroundings};
+    use brisk_mechanism::{Event, ProbeContext};
     use brisk_sys::BootTime;
     use brisk_sys::test_trees::root_of;
 
-    fn launched(root: &Root) -> (Mechanisms, KeptFiles) {
+    fn launched(root: &Root) -> (Mechanisms, StateFiles) {
         let mut mechanisms = Mechanisms::new(vec![Box::<LaunchPolicy>::default()]);
-        let files = KeptFiles::recall(root, &mut mechanisms);
+        let files = StateFiles::load_state(root, &mut mechanisms);
         (mechanisms, files)
     }
 
@@ -121,8 +121,8 @@ mod tests {
         // The duration of a launch that reports its end is learned.
         let settings =
             brisk_config::Config::parse("[launch]\ntriggers = [\"announced\"]\nactuators = [\"kick\"]").unwrap();
-        let surroundings = Surroundings { root: &root, settings: &settings, is_new_configuration: true };
-        drop(mechanisms.follow(BootTime::default(), surroundings));
+        let probe_context = ProbeContext { root: &root, settings: &settings, is_new_configuration: true };
+        drop(mechanisms.reconfigure(BootTime::default(), probe_context));
         mechanisms.set_watched(true);
         let mut decisions = Vec::new();
         for (at_ms, event) in [
@@ -143,11 +143,11 @@ mod tests {
     #[test]
     fn on_android_state_is_saved_on_the_data_partition() {
         let (_folder, root) = root_of(&[("system/build.prop", ""), ("data/misc/", "")]);
-        assert_eq!(recall(&root, learned::FILE, LearnedDurations::parse), None);
+        assert_eq!(load_state(&root, learned::FILE, LearnedDurations::parse), None);
         let mut durations = LearnedDurations::default();
         durations.learn("browser", Duration::from_millis(700), false);
         assert!(StateFile::new(&root, learned::FILE, String::new()).save(durations.to_text()));
         assert!(root.exists("/data/misc/brisk/launch-durations.json") && !root.exists("/var"));
-        assert_eq!(recall(&root, learned::FILE, LearnedDurations::parse), Some(durations));
+        assert_eq!(load_state(&root, learned::FILE, LearnedDurations::parse), Some(durations));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::poller::{Poller, Token};
-use super::sensor::device_changes::{CpufreqFiles, KernelObjects, policy_folders};
+use super::sensor::device_changes::{CpufreqFiles, Uevents, policy_folders};
 use super::sensor::exits::Exits;
 use super::sensor::load::LoadSampler;
 use super::sensor::processes::Processes;
@@ -33,7 +33,7 @@ pub struct Subscriptions {
     /// The files that select governors and maximum frequencies.
     pub cpufreq_files: Option<CpufreqFiles>,
     /// CPU hotplug.
-    pub kernel_objects: Option<KernelObjects>,
+    pub uevents: Option<Uevents>,
     watched_policies: Vec<PathBuf>,
     processes_error: Option<String>,
     foreground_error: Option<String>,
@@ -58,10 +58,10 @@ impl Subscriptions {
             }
             self.watched_policies = policies;
         }
-        if self.kernel_objects.is_none() && root.is_system() {
-            let opened = KernelObjects::open();
-            match opened.and_then(|objects| poller.watch(&objects, Token::KernelObjects).map(|()| objects)) {
-                Ok(objects) => self.kernel_objects = Some(objects),
+        if self.uevents.is_none() && root.is_system() {
+            let opened = Uevents::open();
+            match opened.and_then(|objects| poller.watch(&objects, Token::Uevents).map(|()| objects)) {
+                Ok(objects) => self.uevents = Some(objects),
                 Err(error) => tracing::debug!("CPU hotplug will not be noticed: {error}"),
             }
         }
@@ -69,7 +69,7 @@ impl Subscriptions {
 
     /// Subscribes to `interest` and to the exits of `awaited_exits` from `now` on; appends to `ended` the processes that
     /// have exited already.
-    pub fn follow(
+    pub fn reconfigure(
         &mut self,
         now: BootTime,
         interest: Interest,
@@ -77,11 +77,11 @@ impl Subscriptions {
         (root, poller): (&Root, &Poller),
         ended: &mut Vec<u32>,
     ) {
-        self.exits.follow(awaited_exits, root, poller, ended);
+        self.exits.reconfigure(awaited_exits, root, poller, ended);
         self.load.set_period(now, interest.load_period);
         self.threads.set_period(now, interest.sampling_period, root);
         let mut kinds = interest.kinds;
-        if self.exits.need_events() {
+        if self.exits.needs_exit_events() {
             kinds = kinds.with(ProcessEventKind::Exit);
         }
         if self.processes.is_none() && self.processes_error.is_none() && !kinds.is_empty() {
@@ -95,9 +95,9 @@ impl Subscriptions {
         } else if !interest.foreground
             && let Some(foreground) = self.foreground.take()
         {
-            poller.forget(&foreground);
+            poller.unwatch(&foreground);
         }
-        self.follow_sessions(interest.session && self.foreground.is_none(), root, poller);
+        self.update_sessions(interest.session && self.foreground.is_none(), root, poller);
         self.interest = interest;
     }
 
@@ -125,7 +125,7 @@ impl Subscriptions {
     /// Closes the failed socket of process events; it is opened again when they are wanted next.
     pub fn close_processes(&mut self, poller: &Poller) {
         if let Some(processes) = self.processes.take() {
-            poller.forget(&processes);
+            poller.unwatch(&processes);
         }
     }
 
@@ -154,10 +154,10 @@ impl Subscriptions {
         self.foreground.as_ref().filter(|_| is_new)?.pids().ok()
     }
 
-    fn follow_sessions(&mut self, wanted: bool, root: &Root, poller: &Poller) {
+    fn update_sessions(&mut self, wanted: bool, root: &Root, poller: &Poller) {
         if !wanted {
             if let Some(sessions) = self.sessions.take() {
-                poller.forget(&sessions);
+                poller.unwatch(&sessions);
             }
             self.sessions_tried = false;
         } else if !std::mem::replace(&mut self.sessions_tried, true) && self.sessions.is_none() {

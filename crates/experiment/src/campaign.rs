@@ -4,14 +4,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::catalogue::Entry;
-use super::conduct::{Findings, Limits, Place, Run, RunEnding};
+use super::conduct::{Findings, Limits, Run, RunEnding, Testbed};
 use super::plan::{Line, Plan};
 use super::store::{Store, StoredResults};
 use brisk_report::proof::{ExperimentResult, Failure, FailureOf};
 
 /// An experiment and its store.
 #[derive(Debug)]
-pub struct Member {
+pub struct CampaignMember {
     /// The experiment and its file's text.
     pub entry: Entry,
     /// True for the quick form.
@@ -50,14 +50,14 @@ pub enum CampaignEvent<'a> {
     /// Its earlier measurements cannot be used: [`StoredResults::Other`].
     SetAside(&'a StoredResults),
     /// All devices are prepared; measuring starts.
-    Measures,
+    MeasuringBegun,
     /// A device sent a line.
     Line(&'a Line),
     /// It has ended.
     Ended(&'a ExperimentOutcome),
 }
 
-impl Member {
+impl CampaignMember {
     pub fn run(&self) -> Run<'_> {
         Run { experiment: &self.entry.experiment, quick: self.quick, seed: self.store.header().seed }
     }
@@ -73,7 +73,7 @@ impl Member {
 
     fn conduct(
         &mut self,
-        place: &dyn Place,
+        testbed: &dyn Testbed,
         limits: &Limits<'_>,
         on_event: &mut dyn FnMut(CampaignEvent<'_>),
     ) -> anyhow::Result<RunEnding> {
@@ -83,31 +83,31 @@ impl Member {
                 return Ok(RunEnding::Interrupted);
             }
             let begun = Instant::now();
-            devices.push(place.prepare(&self.entry.experiment, &plan)?);
+            devices.push(testbed.prepare(&self.entry.experiment, &plan)?);
             on_event(CampaignEvent::Prepared { plan: &plan, took: begun.elapsed() });
         }
-        if let Some(found) = self.store.measure_on(&devices.join("\n"))? {
+        if let Some(found) = self.store.set_devices(&devices.join("\n"))? {
             self.findings = Findings::default();
             on_event(CampaignEvent::SetAside(&found));
         }
-        on_event(CampaignEvent::Measures);
+        on_event(CampaignEvent::MeasuringBegun);
         let Self { entry, quick, store, findings, .. } = self;
         let run = Run { experiment: &entry.experiment, quick: *quick, seed: store.header().seed };
-        run.conduct(place, store, findings, limits, &mut |_, line| on_event(CampaignEvent::Line(line)))
+        run.conduct(testbed, store, findings, limits, &mut |_, line| on_event(CampaignEvent::Line(line)))
     }
 }
 
-/// Runs the experiments in order and reports each event with its experiment's index. [`Member::outcome`] has failures.
+/// Runs the experiments in order and reports each event with its experiment's index. [`CampaignMember::outcome`] has failures.
 pub fn conduct(
-    members: &mut [Member],
-    place: &dyn Place,
+    members: &mut [CampaignMember],
+    testbed: &dyn Testbed,
     limits: &Limits<'_>,
     on_event: &mut dyn FnMut(usize, CampaignEvent<'_>),
 ) -> RunEnding {
     let mut ending = RunEnding::Complete;
     for (index, member) in members.iter_mut().enumerate() {
         on_event(index, CampaignEvent::Begun);
-        let ended = member.conduct(place, limits, &mut |event| on_event(index, event));
+        let ended = member.conduct(testbed, limits, &mut |event| on_event(index, event));
         // An interrupt makes running devices fail; that is not the experiment's failure.
         if limits.interrupted.load(Ordering::Relaxed) {
             return RunEnding::Interrupted;
@@ -118,15 +118,15 @@ pub fn conduct(
                 ending = RunEnding::OutOfTime;
                 ExperimentOutcome::OutOfTime
             }
-            Err(error) => ExperimentOutcome::Failed(failure(place, &error)),
+            Err(error) => ExperimentOutcome::Failed(failure(testbed, &error)),
         };
         on_event(index, CampaignEvent::Ended(member.outcome.insert(outcome)));
     }
     ending
 }
 
-fn failure(place: &dyn Place, error: &anyhow::Error) -> Failure {
-    let of = if place.has_failed(error) { FailureOf::Lab } else { FailureOf::Experiment };
+fn failure(testbed: &dyn Testbed, error: &anyhow::Error) -> Failure {
+    let of = if testbed.is_testbed_error(error) { FailureOf::Lab } else { FailureOf::Experiment };
     Failure { of, reason: format!("{error:#}") }
 }
 
@@ -154,7 +154,7 @@ replicates = { quick = 3, full = 3, warm_up = 0 }
 arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title = "" }]
 "#;
 
-    fn member(folder: &Path, name: &str) -> Member {
+    fn member(folder: &Path, name: &str) -> CampaignMember {
         let text = TEXT.replace("NAME", name);
         let entry = Entry { experiment: Experiment::parse("x", &text).unwrap(), text: text.clone() };
         let header = Header { brisk: "1".into(), experiment: text, quick: true, seed: 5, ..Header::default() };
@@ -163,7 +163,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
         if let StoredResults::Same(lines) = found {
             lines.into_iter().for_each(|line| findings.add(line));
         }
-        Member { entry, quick: true, store, findings, outcome: None }
+        CampaignMember { entry, quick: true, store, findings, outcome: None }
     }
 
     /// Fails by the experiment's name: `unprepared` in preparation, `broken` after `breaks_after` replicates.
@@ -172,7 +172,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
         breaks_after: usize,
     }
 
-    impl Place for Device {
+    impl Testbed for Device {
         fn devices(&self, _: &Experiment) -> u32 {
             1
         }
@@ -188,7 +188,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
             Ok(self.kernel.to_owned())
         }
 
-        fn has_failed(&self, error: &anyhow::Error) -> bool {
+        fn is_testbed_error(&self, error: &anyhow::Error) -> bool {
             error.to_string().contains("package")
         }
 

@@ -8,11 +8,11 @@ use brisk_report::proof::Timekeeping;
 /// By name, in execution order.
 const EXPERIMENTS: &[&[(&str, &str)]] = &[
     #[cfg(feature = "lab")]
-    OF_THE_LAB,
-    OF_A_DEVICE,
+    LAB_EXPERIMENTS,
+    DEVICE_EXPERIMENTS,
 ];
 
-const OF_A_DEVICE: &[(&str, &str)] = &[
+const DEVICE_EXPERIMENTS: &[(&str, &str)] = &[
     ("memory-here", include_str!("../../../experiments/memory-here.toml")),
     ("placement-here", include_str!("../../../experiments/placement-here.toml")),
     ("launch-here", include_str!("../../../experiments/launch-here.toml")),
@@ -21,7 +21,7 @@ const OF_A_DEVICE: &[(&str, &str)] = &[
 
 /// Experiments that run only in the lab: a device's binary does not carry them.
 #[cfg(feature = "lab")]
-const OF_THE_LAB: &[(&str, &str)] = &[
+const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("boot-preload", include_str!("../../../experiments/boot-preload.toml")),
     ("boot-bursts", include_str!("../../../experiments/boot-bursts.toml")),
     ("boot-paper", include_str!("../../../experiments/boot-paper.toml")),

@@ -50,7 +50,7 @@ pub enum Centre {
 
 /// The points of the workload that a claim is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum At {
+pub enum PointSelector {
     /// One result for each launch point, or one for the lookups.
     #[default]
     Each,
@@ -67,7 +67,7 @@ pub enum At {
 /// Which part of a result must meet the requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Judge {
+pub enum VerdictBasis {
     /// The whole confidence interval.
     #[default]
     Interval,
@@ -76,27 +76,27 @@ pub enum Judge {
     Estimate,
 }
 
-impl<'de> Deserialize<'de> for At {
+impl<'de> Deserialize<'de> for PointSelector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
 
         impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = At;
+            type Value = PointSelector;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
                 f.write_str("\"each\", \"mean\", \"idle\", a list of work_ms values or one of combinations")
             }
 
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<At, E> {
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<PointSelector, E> {
                 match text {
-                    "each" => Ok(At::Each),
-                    "mean" => Ok(At::Mean),
-                    "idle" => Ok(At::Idle),
+                    "each" => Ok(PointSelector::Each),
+                    "mean" => Ok(PointSelector::Mean),
+                    "idle" => Ok(PointSelector::Idle),
                     _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
                 }
             }
 
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<At, A::Error> {
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<PointSelector, A::Error> {
                 #[derive(Deserialize)]
                 #[serde(untagged)]
                 enum Place {
@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for At {
                         Place::Name(name) => names.push(name),
                     }
                 }
-                Ok(if names.is_empty() { At::Work(work_ms) } else { At::Named(names) })
+                Ok(if names.is_empty() { PointSelector::Work(work_ms) } else { PointSelector::Named(names) })
             }
         }
 
@@ -225,12 +225,12 @@ pub struct Claim {
     pub toward: Option<Located<String>>,
     /// The points of the workload.
     #[serde(default)]
-    pub at: At,
+    pub at: PointSelector,
     /// The requirement; without one, the result is only reported.
     pub required: Option<Requirement>,
     /// Which part of the result must meet it.
     #[serde(default)]
-    pub judged_by: Judge,
+    pub judged_by: VerdictBasis,
     /// In the full form, the largest half-width that the confidence interval may have, in the measure's unit.
     pub precision: Option<f64>,
     /// The figure that the paper prints.
@@ -247,7 +247,7 @@ impl Measure {
     }
 
     /// The quantile of single events, for the measures of single events.
-    pub fn share_of_events(self) -> Option<f64> {
+    pub fn event_quantile(self) -> Option<f64> {
         match self {
             Self::P95 => Some(0.95),
             Self::P99 => Some(0.99),

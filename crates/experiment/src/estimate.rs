@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Weight of the expected pace: it counts like this many measured seconds.
-const EXPERIENCE_S: f64 = 20.0;
+const PRIOR_WEIGHT_S: f64 = 20.0;
 
 /// An experiment's expected duration, in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,7 +65,7 @@ impl Estimate {
     }
 
     /// Measuring starts and is expected to take `measure_s`, which may be more than was expected at first.
-    pub fn measures(&mut self, measure_s: f64, now: Duration) {
+    pub fn begin_measuring(&mut self, measure_s: f64, now: Duration) {
         if let Some(expected) = self.experiments.get_mut(self.current) {
             self.set_up = expected.set_up_s.len();
             expected.measure_s = measure_s;
@@ -105,7 +105,7 @@ impl Estimate {
     /// speed.
     fn pace(&self, expected_s: f64, took_s: f64) -> f64 {
         let [expected, took] = self.done_s;
-        (EXPERIENCE_S + took + took_s) / (EXPERIENCE_S + expected + expected_s)
+        (PRIOR_WEIGHT_S + took + took_s) / (PRIOR_WEIGHT_S + expected + expected_s)
     }
 
     fn expected_now_s(&self) -> f64 {
@@ -126,7 +126,7 @@ impl Estimate {
 }
 
 /// `about 40 s left`, `about 9 min left`.
-pub fn words(left: Duration) -> String {
+pub fn remaining_text(left: Duration) -> String {
     match left.as_secs_f64() {
         seconds if seconds < 5.0 => "a few seconds left".to_owned(),
         seconds if seconds < 95.0 => format!("about {} s left", (seconds / 10.0).ceil() * 10.0),
@@ -209,12 +209,12 @@ mod tests {
         assert_eq!(left_s(&estimate, 0.0), 78.0);
         estimate.begin(0, Duration::ZERO);
         estimate.prepared(seconds(1.0));
-        estimate.measures(0.0, seconds(1.0));
+        estimate.begin_measuring(0.0, seconds(1.0));
         estimate.end(seconds(1.0));
         assert_eq!(left_s(&estimate, 1.0), 77.0, "an experiment with no missing replicate");
         // The kernel has changed: everything is measured again.
         estimate.prepared(seconds(2.0));
-        estimate.measures(45.0, seconds(2.0));
+        estimate.begin_measuring(45.0, seconds(2.0));
         assert_eq!(left_s(&estimate, 2.0), 106.0);
     }
 
@@ -250,7 +250,7 @@ mod tests {
             (96.0, "about 2 min left"),
             (640.0, "about 11 min left"),
         ] {
-            assert_eq!(words(seconds(left_s)), expected);
+            assert_eq!(remaining_text(seconds(left_s)), expected);
         }
     }
 }

@@ -13,7 +13,6 @@ pub mod estimate;
 pub mod load;
 pub mod lookup;
 pub mod metric;
-pub mod place;
 pub mod plan;
 pub mod point;
 pub mod reboots;
@@ -25,5 +24,6 @@ pub mod statistics;
 pub mod store;
 #[cfg(feature = "lab")]
 pub mod tasks;
+pub mod testbed;
 pub mod verdict;
 pub mod wall_clock;

@@ -89,7 +89,7 @@ impl Load {
 /// only makes one longer.
 pub fn turns_per_ms() -> u64 {
     const LENGTH: Duration = Duration::from_millis(50);
-    let work = Work::lasting(LENGTH);
+    let work = Work::calibrated_for(LENGTH);
     let fastest = (0..3).map(|_| work.time()).min().unwrap_or(LENGTH);
     ((work.turns() as f64 / (fastest.as_secs_f64() * 1000.0)) as u64).max(1)
 }
@@ -98,7 +98,7 @@ pub fn turns_per_ms() -> u64 {
 ///
 /// # Errors
 /// When stdout cannot be written or `input` cannot be read.
-pub fn show_and_stay(first_screen: &FirstScreen, input: &mut dyn Read) -> io::Result<()> {
+pub fn print_and_wait(first_screen: &FirstScreen, input: &mut dyn Read) -> io::Result<()> {
     let mut line = serde_json::to_string(first_screen)?;
     line.push('\n');
     io::stdout().write_all(line.as_bytes())?;

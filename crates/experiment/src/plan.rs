@@ -81,7 +81,7 @@ pub enum Line {
 /// A quantity that is recorded step by step during a replicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Course {
+pub enum StepMetric {
     /// Live applications.
     Alive,
     /// Free memory, in MiB.
@@ -92,7 +92,7 @@ pub enum Course {
     Swapped,
 }
 
-impl Course {
+impl StepMetric {
     /// All of them, in the order of a report.
     pub const ALL: [Self; 4] = [Self::Alive, Self::Free, Self::Files, Self::Swapped];
 
@@ -123,7 +123,7 @@ pub struct Measured {
     pub events: BTreeMap<String, Vec<f64>>,
     /// Quantities recorded step by step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub courses: BTreeMap<Course, Vec<f64>>,
+    pub courses: BTreeMap<StepMetric, Vec<f64>>,
     /// Why the replicate is refused, if it is.
     pub rejected: Option<String>,
 }

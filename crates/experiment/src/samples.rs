@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::metric::Metric;
-use super::plan::{Course, Measured, Replicate};
+use super::plan::{Measured, Replicate, StepMetric};
 use super::point::Point;
 use super::spec::Experiment;
 use super::statistics::{bootstrap, median, standard_deviation};
-use brisk_report::proof::{ArmResult, CourseResult, MedianChange, Rejection};
+use brisk_report::proof::{ArmResult, MedianChange, Rejection, StepSeries};
 
 /// What was measured in an experiment so far.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ struct Cell {
     /// The same for single events.
     events: BTreeMap<Metric, BTreeMap<u32, Vec<f64>>>,
     /// By block, step by step.
-    courses: BTreeMap<Course, BTreeMap<u32, Vec<f64>>>,
+    courses: BTreeMap<StepMetric, BTreeMap<u32, Vec<f64>>>,
     /// Counts by reason.
     rejected: BTreeMap<String, u32>,
 }
@@ -65,11 +65,11 @@ impl Samples {
 
     /// For each of `series` (an arm and a point) its figures in the blocks where all of them have one.
     pub fn paired(&self, metric: Metric, series: &[(usize, usize)]) -> Vec<Vec<f64>> {
-        self.paired_of(&series.iter().map(|&series| (metric, series)).collect::<Vec<_>>())
+        self.paired_by_metric(&series.iter().map(|&series| (metric, series)).collect::<Vec<_>>())
     }
 
     /// The same with a metric for each series.
-    pub fn paired_of(&self, series: &[(Metric, (usize, usize))]) -> Vec<Vec<f64>> {
+    pub fn paired_by_metric(&self, series: &[(Metric, (usize, usize))]) -> Vec<Vec<f64>> {
         let empty = BTreeMap::new();
         let figures = |&(metric, (arm, point)): &(Metric, (usize, usize))| {
             self.cells[arm][point].figures.get(&metric).unwrap_or(&empty)
@@ -129,16 +129,16 @@ impl Samples {
     }
 
     /// The courses, arm by arm: at each step, the median over the blocks that reached it.
-    pub fn courses(&self, experiment: &Experiment) -> Vec<CourseResult> {
+    pub fn courses(&self, experiment: &Experiment) -> Vec<StepSeries> {
         let mut found = Vec::new();
-        for course in Course::ALL {
+        for course in StepMetric::ALL {
             for (arm, points) in experiment.arms.iter().zip(&self.cells) {
                 for blocks in points.iter().filter_map(|cell| cell.courses.get(&course)) {
                     let steps = blocks.values().map(Vec::len).max().unwrap_or(0);
                     let at = |step: usize| blocks.values().filter_map(|figures| figures.get(step).copied()).collect();
                     let medians = (0..steps).map(|step| median(&at(step) as &Vec<f64>)).collect();
                     let (what, unit) = course.what();
-                    found.push(CourseResult { arm: arm.name.clone(), what: what.into(), unit: unit.into(), medians });
+                    found.push(StepSeries { arm: arm.name.clone(), what: what.into(), unit: unit.into(), medians });
                 }
             }
         }
@@ -164,5 +164,5 @@ impl Samples {
 
 /// The values at the `drawn` indices.
 pub(super) fn pick(values: &[f64], drawn: &[usize]) -> Vec<f64> {
-    drawn.iter().map(|&place| values[place]).collect()
+    drawn.iter().map(|&index| values[index]).collect()
 }

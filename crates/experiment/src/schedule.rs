@@ -16,9 +16,9 @@ pub struct Design {
     /// For each point of the workload, the number of counted replicates of each arm.
     pub replicates: Vec<u32>,
     /// The arms that have a limit of replicates at any point.
-    pub at_most: BTreeMap<usize, u32>,
+    pub replicate_limits: BTreeMap<usize, u32>,
     /// Arms (first) that are not run at a point (second).
-    pub left_out: BTreeSet<(usize, usize)>,
+    pub excluded_cells: BTreeSet<(usize, usize)>,
     /// Replicates of each arm, at the first point, that each device runs first and that are not counted.
     pub warm_up: u32,
     /// Shortest and longest rest before a launch, in microseconds.
@@ -35,7 +35,8 @@ impl Design {
 
     /// Whether `block` has `arm` at `point`: as many blocks as there are wanted replicates have it, evenly spread.
     fn holds(&self, block: u32, arm: usize, point: usize) -> bool {
-        let wanted = self.at_most.get(&arm).map_or(self.replicates[point], |&most| self.replicates[point].min(most));
+        let wanted =
+            self.replicate_limits.get(&arm).map_or(self.replicates[point], |&most| self.replicates[point].min(most));
         let before = |block: u32| u64::from(block) * u64::from(wanted) / u64::from(self.blocks());
         before(block + 1) > before(block)
     }
@@ -51,7 +52,7 @@ pub fn blocks(design: &Design) -> Vec<Replicate> {
             points.clone().map(|_| (settle(&mut random, design.settle_us), random.bits())).collect();
         let mut cells: Vec<(usize, usize)> =
             (0..design.arms).flat_map(|arm| points.clone().map(move |point| (arm, point))).collect();
-        cells.retain(|&(arm, point)| design.holds(block, arm, point) && !design.left_out.contains(&(arm, point)));
+        cells.retain(|&(arm, point)| design.holds(block, arm, point) && !design.excluded_cells.contains(&(arm, point)));
         random.shuffle(&mut cells);
         for (arm, point) in cells {
             let (settle_us, seed) = conditions[point];
@@ -101,8 +102,8 @@ mod tests {
             |(arms, replicates, warm_up, shortest, span, seed)| Design {
                 arms,
                 replicates,
-                at_most: BTreeMap::new(),
-                left_out: BTreeSet::new(),
+                replicate_limits: BTreeMap::new(),
+                excluded_cells: BTreeSet::new(),
                 warm_up,
                 settle_us: [shortest, shortest + span],
                 seed,
@@ -123,7 +124,7 @@ mod tests {
                     prop_assert_eq!(count, replicates as usize);
                 }
             }
-            prop_assert!(all.iter().enumerate().all(|(place, r)| r.id as usize == place && !r.warm_up));
+            prop_assert!(all.iter().enumerate().all(|(index, r)| r.id as usize == index && !r.warm_up));
             prop_assert!(all.is_sorted_by_key(|r| r.block));
         }
 
@@ -171,10 +172,11 @@ mod tests {
 
     #[test]
     fn an_arm_is_left_out_where_no_claim_needs_it() {
-        let left_out = BTreeSet::from([(0, 1), (2, 0)]);
-        let at_most = BTreeMap::new();
+        let excluded_cells = BTreeSet::from([(0, 1), (2, 0)]);
+        let replicate_limits = BTreeMap::new();
         let replicates = vec![4; 2];
-        let design = Design { arms: 3, replicates, at_most, left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
+        let design =
+            Design { arms: 3, replicates, replicate_limits, excluded_cells, warm_up: 0, settle_us: [10, 90], seed: 1 };
         let cells = |block: &[Replicate]| block.iter().map(|r| (r.arm, r.point)).collect::<BTreeSet<_>>();
         let all = blocks(&design);
         assert_eq!(all.len(), 4 * 4);
@@ -186,10 +188,11 @@ mod tests {
     // Verifies PROVE-2.
     #[test]
     fn an_arm_that_needs_fewer_is_in_some_blocks_evenly() {
-        let at_most = BTreeMap::from([(1, 2), (2, 2), (3, 9)]);
-        let left_out = BTreeSet::new();
+        let replicate_limits = BTreeMap::from([(1, 2), (2, 2), (3, 9)]);
+        let excluded_cells = BTreeSet::new();
         let replicates = vec![6; 1];
-        let design = Design { arms: 4, replicates, at_most, left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
+        let design =
+            Design { arms: 4, replicates, replicate_limits, excluded_cells, warm_up: 0, settle_us: [10, 90], seed: 1 };
         let all = blocks(&design);
         let of = |arm| all.iter().filter(|r| r.arm == arm).map(|r| r.block).collect::<Vec<_>>();
         assert_eq!((of(0), of(1)), ((0..6).collect(), vec![2, 5]));
@@ -200,9 +203,10 @@ mod tests {
 
     #[test]
     fn blocks_are_ordered_differently() {
-        let (at_most, left_out) = (BTreeMap::new(), BTreeSet::new());
+        let (replicate_limits, excluded_cells) = (BTreeMap::new(), BTreeSet::new());
         let replicates = vec![8; 3];
-        let design = Design { arms: 4, replicates, at_most, left_out, warm_up: 0, settle_us: [10, 90], seed: 1 };
+        let design =
+            Design { arms: 4, replicates, replicate_limits, excluded_cells, warm_up: 0, settle_us: [10, 90], seed: 1 };
         let orders: BTreeSet<Vec<_>> =
             blocks(&design).chunks(12).map(|block| block.iter().map(|r| (r.arm, r.point)).collect()).collect();
         assert_eq!(orders.len(), 8);

@@ -23,17 +23,17 @@ struct Quantile {
 }
 
 /// The 97.5 % quantile: the end of a 95 % interval.
-const ORDINARY: Quantile = Quantile { normal: 1.959_964, few: [12.7062, 4.3027, 3.1824] };
+const QUANTILE_97_5: Quantile = Quantile { normal: 1.959_964, few: [12.7062, 4.3027, 3.1824] };
 /// The 99.95 % quantile: the end of a 99.9 % interval.
-const FAR: Quantile = Quantile { normal: 3.290_527, few: [636.619, 31.599, 12.924] };
+const QUANTILE_99_95: Quantile = Quantile { normal: 3.290_527, few: [636.619, 31.599, 12.924] };
 
 /// The quantile at `share` (0 to 1) of sorted `values`, linear between neighbours (Hyndman and Fan's type 7).
 /// NaN when there are none.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let place = share * last as f64;
-    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    low + (high - low) * place.fract()
+    let index = share * last as f64;
+    let (low, high) = (sorted[index.floor() as usize], sorted[index.ceil() as usize]);
+    low + (high - low) * index.fract()
 }
 
 /// The median; NaN when there are no values.
@@ -90,9 +90,9 @@ pub fn stratified_bootstrap(blocks: &[usize], statistic: &mut dyn FnMut(&[Vec<us
 
 /// The 99.9 % interval of a `figure` from `blocks`: its 95 % interval, scaled about the figure by the ratio of Student's
 /// quantiles.
-pub fn far_interval(figure: f64, [low, high]: [f64; 2], blocks: &[usize]) -> [f64; 2] {
+pub fn interval_99_9(figure: f64, [low, high]: [f64; 2], blocks: &[usize]) -> [f64; 2] {
     let freedom = freedom(blocks);
-    let further = students_t(&FAR, freedom) / students_t(&ORDINARY, freedom);
+    let further = students_t(&QUANTILE_99_95, freedom) / students_t(&QUANTILE_97_5, freedom);
     [figure - (figure - low) * further, figure + (high - figure) * further]
 }
 
@@ -102,7 +102,7 @@ pub fn far_interval(figure: f64, [low, high]: [f64; 2], blocks: &[usize]) -> [f6
 fn widening(blocks: &[usize]) -> f64 {
     let all: usize = blocks.iter().sum();
     let freedom = freedom(blocks);
-    (all as f64 / freedom).sqrt() * students_t(&ORDINARY, freedom) / ORDINARY.normal
+    (all as f64 / freedom).sqrt() * students_t(&QUANTILE_97_5, freedom) / QUANTILE_97_5.normal
 }
 
 /// The degrees of freedom of `blocks` in strata with unknown means.
@@ -138,20 +138,20 @@ pub fn permutation_p(differences: &[f64]) -> f64 {
     // Sums of the same numbers in another order differ by rounding.
     let limit = seen - differences.iter().map(|d| d.abs()).sum::<f64>() * 1e-12;
     let sum = |signs: &mut dyn FnMut(usize) -> bool| -> f64 {
-        differences.iter().enumerate().map(|(place, d)| if signs(place) { -d } else { *d }).sum()
+        differences.iter().enumerate().map(|(index, d)| if signs(index) { -d } else { *d }).sum()
     };
     if differences.len() <= EXACT_PAIRS {
         let all = 1u64 << differences.len();
-        let far = (0..all).filter(|pattern| sum(&mut |place| pattern >> place & 1 == 1).abs() >= limit).count();
+        let far = (0..all).filter(|pattern| sum(&mut |index| pattern >> index & 1 == 1).abs() >= limit).count();
         return far as f64 / all as f64;
     }
     let mut random = Random::new(SEED);
     let mut bits = 0;
-    let mut sign = |place: usize| {
-        if place.is_multiple_of(64) {
+    let mut sign = |index: usize| {
+        if index.is_multiple_of(64) {
             bits = random.bits();
         }
-        bits >> (place % 64) & 1 == 1
+        bits >> (index % 64) & 1 == 1
     };
     let far = (0..PATTERNS).filter(|_| sum(&mut sign).abs() >= limit).count();
     (far + 1) as f64 / (PATTERNS + 1) as f64
@@ -239,8 +239,8 @@ mod tests {
             (8.0, [2.3060, 5.0413]),
             (30.0, [2.0423, 3.6460]),
         ] {
-            close(students_t(&ORDINARY, freedom), expected[0], 0.003 * expected[0]);
-            close(students_t(&FAR, freedom), expected[1], 0.015 * expected[1]);
+            close(students_t(&QUANTILE_97_5, freedom), expected[0], 0.003 * expected[0]);
+            close(students_t(&QUANTILE_99_95, freedom), expected[1], 0.015 * expected[1]);
         }
         // Two strata of four blocks have six degrees of freedom.
         close(widening(&[4, 4]), (8.0f64 / 6.0).sqrt() * 2.4469 / 1.96, 0.005);
@@ -255,7 +255,7 @@ mod tests {
         for _ in 0..1000 {
             let values: Vec<f64> = (0..4).map(|_| (0..12).map(|_| random.unit()).sum()).collect();
             let ci = bootstrap(4, &mut |drawn| mean(&pick(&values, drawn)));
-            let far = far_interval(mean(&values), ci, &[4]);
+            let far = interval_99_9(mean(&values), ci, &[4]);
             for (missed, [low, high]) in missed.iter_mut().zip([ci, far]) {
                 *missed += usize::from(!(low..=high).contains(&6.0));
             }

@@ -176,7 +176,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Io`].
-    pub fn measure_on(&mut self, devices: &str) -> Result<Option<StoredResults>, StoreError> {
+    pub fn set_devices(&mut self, devices: &str) -> Result<Option<StoredResults>, StoreError> {
         if self.header.devices == devices {
             return Ok(None);
         }
@@ -266,7 +266,7 @@ fn lock_path(folder: &Path) -> PathBuf {
 fn lock(folder: &Path) -> Result<LockedFile, StoreError> {
     let path = lock_path(folder);
     let file = File::options().create(true).append(true).open(&path).map_err(fault("open", &path))?;
-    let locked = LockedFile::attempt(file).map_err(fault("lock", &path))?;
+    let locked = LockedFile::try_lock(file).map_err(fault("lock", &path))?;
     locked.map_err(|_| StoreError::Busy { path: folder.to_owned() })
 }
 
@@ -352,12 +352,12 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("x-quick");
         let mut store = Store::create(&folder, &header(true, 7)).unwrap();
-        store.measure_on("6.1.0-50").unwrap();
+        store.set_devices("6.1.0-50").unwrap();
         store.add(&note("refused")).unwrap();
         drop(store);
         let (mut store, found) = Store::open(&folder, &header(true, 7), None, false).unwrap();
         assert_eq!(found, StoredResults::Same(vec![note("refused")]));
-        let Some(StoredResults::Other { aside, .. }) = store.measure_on("6.1.0-51").unwrap() else { panic!("mixed") };
+        let Some(StoredResults::Other { aside, .. }) = store.set_devices("6.1.0-51").unwrap() else { panic!("mixed") };
         let kept = fs::read_to_string(aside.join("replicates.jsonl")).unwrap();
         assert_eq!(parse(&kept).0, [note("refused")]);
     }
@@ -401,12 +401,12 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path().join("x-quick");
         let mut store = Store::create(&folder, &header(true, 7)).unwrap();
-        assert_eq!(store.measure_on("6.1.0-50").unwrap(), None);
+        assert_eq!(store.set_devices("6.1.0-50").unwrap(), None);
         store.add(&measured(1)).unwrap();
         drop(store);
         let (mut store, _) = Store::open(&folder, &header(true, 7), None, false).unwrap();
-        assert_eq!(store.measure_on("6.1.0-50").unwrap(), None, "the same kernel goes on");
-        let Some(StoredResults::Other { reason, aside }) = store.measure_on("6.1.0-51").unwrap() else { panic!() };
+        assert_eq!(store.set_devices("6.1.0-50").unwrap(), None, "the same kernel goes on");
+        let Some(StoredResults::Other { reason, aside }) = store.set_devices("6.1.0-51").unwrap() else { panic!() };
         assert!(reason.contains("kernel"), "{reason}");
         store.add(&measured(2)).unwrap();
         drop(store);

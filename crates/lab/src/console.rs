@@ -39,7 +39,7 @@ impl Lines {
 ///
 /// Only lines with printk's time stamp count: a program may print the same words.
 pub fn is_fatal(line: &str) -> bool {
-    const SIGNS: &[&str] = &[
+    const FATAL_MESSAGES: &[&str] = &[
         "Kernel panic - not syncing",
         "BUG: ",
         "WARNING: ",
@@ -52,7 +52,7 @@ pub fn is_fatal(line: &str) -> bool {
         "detected stall",
         "self-detected stall",
     ];
-    printk_text(line).is_some_and(|text| SIGNS.iter().any(|sign| text.contains(sign)))
+    printk_text(line).is_some_and(|text| FATAL_MESSAGES.iter().any(|sign| text.contains(sign)))
 }
 
 /// What follows `[    1.234567] `, and the caller that some kernels put after it (`[    T1] `).

@@ -84,7 +84,7 @@ pub enum LabError {
     },
     /// The kernel did not start the guest's first process in time.
     #[error("the guest's kernel hangs: no first process after {} s\nthe guest's last lines:\n{}", limit.as_secs(), indent(last_lines))]
-    NeverBegun {
+    BootTimedOut {
         /// The limit.
         limit: Duration,
         /// The guest's last lines.

@@ -31,7 +31,7 @@ use assembly::modules::LoadableModule;
 use assembly::packages::{KernelFiles, Packages};
 use assembly::{cache, image, libraries, modules, program, programs};
 use guest::{GuestJob, GuestModule, JOB_FILE};
-use machine::{RunningMachine, Start};
+use machine::{RunningMachine, StartOptions};
 use watch::Limits;
 
 pub use assembly::program::BINARY_VARIABLE;
@@ -62,15 +62,20 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<RunOutcome, 
     let limits = Limits { boot: job.boot_timeout, whole: job.timeout };
     let mut boot = || {
         let initramfs = pack(job, &packages, &modules)?;
-        let start =
-            Start { scenario, kernel: &image, initramfs: &initramfs, core: job.core, interactive: job.interactive };
+        let start = StartOptions {
+            scenario,
+            kernel: &image,
+            initramfs: &initramfs,
+            core: job.core,
+            interactive: job.interactive,
+        };
         let (machine, streams) = RunningMachine::start(&start)?;
         drop(initramfs);
         watch::watch(machine, streams, limits, vcpu_threads, on_line)
     };
     let mut ended = boot();
     for _ in 1..STARTS {
-        let Err(error @ LabError::NeverBegun { .. }) = &ended else { break };
+        let Err(error @ LabError::BootTimedOut { .. }) = &ended else { break };
         eprintln!("brisk: starting the virtual device again: {error}");
         ended = boot();
     }
@@ -89,7 +94,7 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     /// Fetches and builds what is not in the cache.
     fn of(cache: &'a Cache, scenario: &Scenario) -> Result<Self, LabError> {
-        with_headers_of_its_own(|| {
+        retry_on_newer_kernel(|| {
             let packages = Packages::of(cache, scenario)?;
             let kernel = modules::with_drivers(cache, &packages, scenario, packages.kernel(scenario)?)?;
             let modules = modules::collect(cache, &packages, scenario, &kernel)?;
@@ -130,7 +135,7 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, LabError> {
 }
 
 /// Runs `provide`, and once more if a newer kernel appeared between a kernel and its headers: the package lists have both then.
-fn with_headers_of_its_own<T>(provide: impl Fn() -> Result<T, LabError>) -> Result<T, LabError> {
+fn retry_on_newer_kernel<T>(provide: impl Fn() -> Result<T, LabError>) -> Result<T, LabError> {
     match provide() {
         Err(LabError::Headers { .. }) => provide(),
         provided => provided,
@@ -221,7 +226,7 @@ pub struct DriverSources {
 /// [`LabError`] when it cannot be fetched or unpacked.
 pub fn driver_sources(scenario: &Scenario, folder: &Path) -> Result<DriverSources, LabError> {
     let cache = Cache::open()?;
-    with_headers_of_its_own(|| {
+    retry_on_newer_kernel(|| {
         let packages = Packages::of(&cache, scenario)?;
         let release = packages.kernel(scenario)?.release;
         let headers = packages.headers(&scenario.kernel.headers, &release)?;

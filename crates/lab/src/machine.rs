@@ -37,7 +37,7 @@ pub struct Streams {
 
 /// How a machine is started.
 #[derive(Debug, Clone, Copy)]
-pub struct Start<'a> {
+pub struct StartOptions<'a> {
     /// The device.
     pub scenario: &'a Scenario,
     /// The kernel image.
@@ -55,7 +55,7 @@ impl RunningMachine {
     ///
     /// # Errors
     /// [`LabError::Machine`] when it cannot be started.
-    pub fn start(start: &Start<'_>) -> Result<(Self, Streams), LabError> {
+    pub fn start(start: &StartOptions<'_>) -> Result<(Self, Streams), LabError> {
         let architecture = start.scenario.architecture();
         let fault = |error: io::Error| LabError::Machine {
             operation: "start".into(),
@@ -76,7 +76,7 @@ impl RunningMachine {
         if !start.interactive {
             command.stdin(Stdio::null()).stdout(Stdio::piped());
         }
-        bind(&mut command, [results_end, initramfs].into_iter().chain(disk).collect(), start.core);
+        configure_child(&mut command, [results_end, initramfs].into_iter().chain(disk).collect(), start.core);
         let mut child = command.spawn().map_err(fault)?;
         // This copy of the results port's write end must be closed, or the read end never reaches its end.
         drop(command);
@@ -120,8 +120,8 @@ fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// Passes the descriptors on, kills the child when this thread ends, and pins it to `core`.
-fn bind(command: &mut Command, descriptors: Vec<OwnedFd>, core: Option<usize>) {
-    parent_death::follow(command, Signal::KILL);
+fn configure_child(command: &mut Command, descriptors: Vec<OwnedFd>, core: Option<usize>) {
+    parent_death::die_with_parent(command, Signal::KILL);
     let cpus = core.map(|core| {
         let mut cpus = CpuSet::new();
         cpus.set(core);

@@ -65,11 +65,11 @@ impl SelfCheck {
         const FOLDER: &str = "/sys/devices/system/cpu/cpufreq";
         let names = root.list(FOLDER).context("the guest has no cpufreq driver: load one, or leave self_check out")?;
         let mut points = Vec::new();
-        let everywhere = sched_getaffinity(None)?;
+        let all_cpus = sched_getaffinity(None)?;
         for name in names.into_iter().filter(|name| name.starts_with("policy")) {
             measure_policy(root, &PathBuf::from(FOLDER).join(&name), &name, &mut points)?;
         }
-        sched_setaffinity(None, &everywhere)?;
+        sched_setaffinity(None, &all_cpus)?;
         Ok(Self { points })
     }
 }
@@ -92,15 +92,15 @@ fn measure_policy(
     let governor = root.read(folder.join("scaling_governor"))?;
     root.write(folder.join("scaling_governor"), "userspace")
         .context("the self-check needs the userspace governor: add the module cpufreq_userspace to the scenario")?;
-    let mut here = CpuSet::new();
-    here.set(cpu as usize);
-    sched_setaffinity(None, &here)?;
+    let mut one_cpu = CpuSet::new();
+    one_cpu.set(cpu as usize);
+    sched_setaffinity(None, &one_cpu)?;
 
     let mut work = None;
     let mut reference = None;
     for frequency_khz in frequencies_khz {
         root.write(folder.join("scaling_setspeed"), &frequency_khz.to_string())?;
-        let work = *work.get_or_insert_with(|| Work::lasting(WORK));
+        let work = *work.get_or_insert_with(|| Work::calibrated_for(WORK));
         let time = work.time();
         let (highest_khz, shortest) = *reference.get_or_insert((frequency_khz, time));
         let expected = shortest.as_secs_f64() * f64::from(highest_khz) / f64::from(frequency_khz);

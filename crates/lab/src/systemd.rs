@@ -18,9 +18,9 @@ const PROGRAMS: &[&str] = &["lib/systemd/systemd", "lib/systemd/systemd-executor
 /// The folders that are taken from other packages.
 const FOLDERS: &[&str] = &["bin", "sbin", "lib", "etc", "usr/bin", "usr/sbin", "usr/lib", "usr/share/dbus-1"];
 /// The first UID that Debian gives to system users.
-const FIRST_USER: usize = 100;
+const FIRST_SYSTEM_UID: usize = 100;
 /// With a machine ID, systemd does not take this boot for the first one.
-const MACHINE: &str = "6272697369736272697369736272690a";
+const MACHINE_ID: &str = "6272697369736272697369736272690a";
 const SETTINGS: &str = "[Manager]\nShowStatus=no\nLogLevel=warning\n";
 const TARGET: &str = "[Unit]\nDescription=brisk's laboratory\nWants=brisk-job.service\n";
 
@@ -56,7 +56,7 @@ pub fn files(
     for (path, text) in [
         ("/etc/passwd", passwd.as_str()),
         ("/etc/group", &group),
-        ("/etc/machine-id", &format!("{MACHINE}\n")),
+        ("/etc/machine-id", &format!("{MACHINE_ID}\n")),
         ("/etc/systemd/system.conf", SETTINGS),
         ("/etc/systemd/system/default.target", TARGET),
         ("/etc/systemd/system/brisk-job.service", &unit(&systemd.services, console)),
@@ -100,7 +100,7 @@ fn read(path: &str, file: &Path) -> Result<GuestFile, LabError> {
 /// The texts of passwd(5) and group(5) with root and `names`.
 fn users(names: &[String]) -> (String, String) {
     let mut texts = (String::from("root:x:0:0:root:/:/bin/sh\n"), String::from("root:x:0:\n"));
-    for (number, name) in (FIRST_USER..).zip(names) {
+    for (number, name) in (FIRST_SYSTEM_UID..).zip(names) {
         texts.0 += &format!("{name}:x:{number}:{number}::/:/usr/sbin/nologin\n");
         texts.1 += &format!("{name}:x:{number}:\n");
     }

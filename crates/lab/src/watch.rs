@@ -55,24 +55,24 @@ pub fn watch(
     on_line: &mut dyn FnMut(GuestLine),
 ) -> Result<Ended, LabError> {
     let clock = Clock::new(machine.pid(), vcpu_threads);
-    let mut listener = Listener { clock, on_line, story: Story::default() };
+    let mut listener = Listener { clock, on_line, state: GuestState::default() };
     let begin = listener.clock.started;
     let (deadline, boot_deadline) = (begin + limits.whole, begin + limits.boot);
     let mut watch = Watch { machine, sources: Source::all(streams), deadline, boot_deadline };
     let in_time = watch.listen(&mut listener)?;
     let wall = listener.clock.started.elapsed();
     let status = watch.machine.reap().map_err(|error| failed_to("be reaped", error.to_string()))?;
-    let story = listener.story;
-    if !in_time && story.end.is_none() && story.fatal.is_none() {
-        let last_lines = story.last_lines.into();
+    let state = listener.state;
+    if !in_time && state.end.is_none() && state.fatal.is_none() {
+        let last_lines = state.last_lines.into();
         return Err(match limits {
-            Limits { boot, whole } if !story.has_begun && boot < whole => {
-                LabError::NeverBegun { limit: boot, last_lines }
+            Limits { boot, whole } if !state.has_begun && boot < whole => {
+                LabError::BootTimedOut { limit: boot, last_lines }
             }
             Limits { whole, .. } => LabError::TimedOut { limit: whole, last_lines },
         });
     }
-    story.judge(&status.to_string(), wall)
+    state.into_result(&status.to_string(), wall)
 }
 
 fn failed_to(operation: &str, reason: String) -> LabError {
@@ -110,7 +110,7 @@ impl Watch {
         let (mut in_time, mut decided) = (true, false);
         while !self.sources.is_empty() {
             let now = Instant::now();
-            let has_booted = listener.story.has_begun || listener.story.is_decided();
+            let has_booted = listener.state.has_begun || listener.state.is_decided();
             let deadline = if has_booted { self.deadline } else { self.deadline.min(self.boot_deadline) };
             let left = deadline.saturating_duration_since(now);
             if left.is_zero() {
@@ -121,7 +121,7 @@ impl Watch {
             for index in self.readable(left)? {
                 self.read(index, listener)?;
             }
-            if !decided && listener.story.is_decided() {
+            if !decided && listener.state.is_decided() {
                 decided = true;
                 self.deadline = self.deadline.min(Instant::now() + GRACE);
             }
@@ -152,11 +152,11 @@ impl Watch {
             Err(error) => return Err(failed_to("be read", error.to_string())),
         };
         for line in source.lines.push(&buffer[..count]) {
-            listener.hear(source.channel, line);
+            listener.handle_line(source.channel, line);
         }
         if count == 0 {
             if let Some(line) = source.lines.rest() {
-                listener.hear(source.channel, line);
+                listener.handle_line(source.channel, line);
             }
             self.sources.remove(index);
         }
@@ -164,17 +164,17 @@ impl Watch {
     }
 }
 
-/// Dispatches the machine's lines: records and fatal lines to the story, the guest's own to the caller.
+/// Dispatches the machine's lines: records and fatal lines to the state, the guest's own to the caller.
 struct Listener<'a> {
     clock: Clock,
     on_line: &'a mut dyn FnMut(GuestLine),
-    story: Story,
+    state: GuestState,
 }
 
 impl Listener<'_> {
-    fn hear(&mut self, channel: Option<Channel>, text: String) {
+    fn handle_line(&mut self, channel: Option<Channel>, text: String) {
         let Some(channel) = channel else {
-            self.story.emulator_lines.push(text);
+            self.state.emulator_lines.push(text);
             return;
         };
         if channel == Channel::Results
@@ -182,29 +182,29 @@ impl Listener<'_> {
         {
             // The command's last line may lack its end.
             if !unfinished.is_empty() {
-                self.hand_on(channel, unfinished.to_owned());
+                self.forward_line(channel, unfinished.to_owned());
             }
-            self.story.note(record);
+            self.state.note(record);
             return;
         }
-        if channel == Channel::Console && self.story.end.is_none() && is_fatal(&text) {
-            self.story.fatal.get_or_insert_with(|| text.clone());
+        if channel == Channel::Console && self.state.end.is_none() && is_fatal(&text) {
+            self.state.fatal.get_or_insert_with(|| text.clone());
         }
-        self.hand_on(channel, text);
+        self.forward_line(channel, text);
     }
 
-    fn hand_on(&mut self, channel: Channel, text: String) {
-        if self.story.last_lines.len() == LAST_LINES {
-            self.story.last_lines.pop_front();
+    fn forward_line(&mut self, channel: Channel, text: String) {
+        if self.state.last_lines.len() == LAST_LINES {
+            self.state.last_lines.pop_front();
         }
-        self.story.last_lines.push_back(text.clone());
+        self.state.last_lines.push_back(text.clone());
         (self.on_line)(GuestLine { channel, text, host: self.clock.read() });
     }
 }
 
 /// What is known about a guest's end.
 #[derive(Debug, Default)]
-struct Story {
+struct GuestState {
     last_lines: VecDeque<String>,
     emulator_lines: Vec<String>,
     fatal: Option<String>,
@@ -213,7 +213,7 @@ struct Story {
     end: Option<GuestRecord>,
 }
 
-impl Story {
+impl GuestState {
     fn note(&mut self, record: GuestRecord) {
         match record {
             GuestRecord::Begun => self.has_begun = true,
@@ -227,7 +227,7 @@ impl Story {
         self.end.is_some() || self.fatal.is_some()
     }
 
-    fn judge(self, emulator_status: &str, wall: Duration) -> Result<Ended, LabError> {
+    fn into_result(self, emulator_status: &str, wall: Duration) -> Result<Ended, LabError> {
         let last_lines: Vec<String> = self.last_lines.into();
         if let Some(check) = self.self_check.clone().filter(|check| !check.passed()) {
             return Err(LabError::SelfCheck { check });
@@ -237,8 +237,8 @@ impl Story {
             (None, Some(GuestRecord::Ended { status })) => Ok(Ended { status, self_check: self.self_check, wall }),
             (None, Some(GuestRecord::Failed { reason })) => Err(LabError::Ended { reason, last_lines }),
             (None, _) => {
-                let said = self.emulator_lines.join("; ");
-                let reason = format!("QEMU ended with {emulator_status} {said}").trim_end().to_owned();
+                let emulator_output = self.emulator_lines.join("; ");
+                let reason = format!("QEMU ended with {emulator_status} {emulator_output}").trim_end().to_owned();
                 if last_lines.is_empty() {
                     return Err(failed_to("boot", reason));
                 }
@@ -305,33 +305,33 @@ mod tests {
         assert_eq!(parse_run_delay("a b c"), None);
     }
 
-    fn told(channel: Channel, lines: &[&str]) -> (Story, Vec<String>) {
+    fn told(channel: Channel, lines: &[&str]) -> (GuestState, Vec<String>) {
         let mut heard = Vec::new();
         let mut on_line = |line: GuestLine| heard.push(line.text);
-        let mut listener = Listener { clock: Clock::new(0, 0), on_line: &mut on_line, story: Story::default() };
+        let mut listener = Listener { clock: Clock::new(0, 0), on_line: &mut on_line, state: GuestState::default() };
         for line in lines {
-            listener.hear(Some(channel), (*line).to_owned());
+            listener.handle_line(Some(channel), (*line).to_owned());
         }
-        let story = listener.story;
-        (story, heard)
+        let state = listener.state;
+        (state, heard)
     }
 
     #[test]
     fn records_are_kept_and_lines_handed_on() {
         let end = GuestRecord::Ended { status: 3 }.to_line();
-        let (story, heard) = told(Channel::Results, &["{\"a\":1}", &format!("unfinished{}", end.trim_end())]);
+        let (state, heard) = told(Channel::Results, &["{\"a\":1}", &format!("unfinished{}", end.trim_end())]);
         assert_eq!(heard, ["{\"a\":1}", "unfinished"]);
-        assert!(story.is_decided());
-        assert_eq!(story.judge("exit status: 0", Duration::ZERO).unwrap().status, 3);
+        assert!(state.is_decided());
+        assert_eq!(state.into_result("exit status: 0", Duration::ZERO).unwrap().status, 3);
     }
 
     // Verifies LAB-1.
     #[test]
     fn a_program_cannot_end_the_guest_from_the_console() {
         let end = GuestRecord::Ended { status: 0 }.to_line();
-        let (story, heard) = told(Channel::Console, &[end.trim_end()]);
+        let (state, heard) = told(Channel::Console, &[end.trim_end()]);
         assert_eq!(heard.len(), 1);
-        assert!(!story.is_decided());
+        assert!(!state.is_decided());
     }
 
     // Verifies LAB-1.
@@ -350,21 +350,21 @@ mod tests {
             (Channel::Results, checked.trim_end(), "self-check failed"),
             (Channel::Results, "partial", "the guest ended before its command did: QEMU ended with signal: 9"),
         ] {
-            let (story, _) = told(channel, &[line]);
-            let error = story.judge("signal: 9", Duration::ZERO).unwrap_err().to_string();
+            let (state, _) = told(channel, &[line]);
+            let error = state.into_result("signal: 9", Duration::ZERO).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }
-        let silent = Story { emulator_lines: vec!["qemu: no such machine".into()], ..Story::default() };
-        let error = silent.judge("exit status: 1", Duration::ZERO).unwrap_err().to_string();
+        let silent = GuestState { emulator_lines: vec!["qemu: no such machine".into()], ..GuestState::default() };
+        let error = silent.into_result("exit status: 1", Duration::ZERO).unwrap_err().to_string();
         assert_eq!(error, "the virtual device failed to boot: QEMU ended with exit status: 1 qemu: no such machine");
     }
 
     #[test]
     fn only_the_last_lines_are_kept() {
         let lines: Vec<String> = (0..100).map(|line| line.to_string()).collect();
-        let (story, heard) = told(Channel::Console, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let (state, heard) = told(Channel::Console, &lines.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(heard.len(), 100);
-        assert_eq!(story.last_lines.len(), LAST_LINES);
-        assert_eq!(story.last_lines.back().unwrap(), "99");
+        assert_eq!(state.last_lines.len(), LAST_LINES);
+        assert_eq!(state.last_lines.back().unwrap(), "99");
     }
 }

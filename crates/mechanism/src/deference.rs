@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use super::Job;
 use brisk_sys::BootTime;
-use brisk_sys::system::other_managers::{self, Found};
+use brisk_sys::system::other_managers::{self, FoundManager};
 
 /// A new process gets this long to exec and take its final name.
-const SETTLES: Duration = Duration::from_secs(2);
+const EXEC_SETTLE_TIME: Duration = Duration::from_secs(2);
 /// Any user may start processes named like a manager; they trigger at most one query in this time.
-const NAMED_PAUSE: Duration = Duration::from_secs(5);
+const NAMED_QUERY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How often managers are queried, and how long they must have been absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +27,11 @@ pub struct Intervals {
 
 /// What an answer changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum DeferenceChange {
     /// The job is now left to a manager that has started.
-    Left,
+    Deferred,
     /// No manager does the job any more.
-    Free,
+    TakenOver,
 }
 
 /// Which managers a job is left to.
@@ -45,40 +45,40 @@ pub struct Deference {
     /// The next query.
     due: Option<BootTime>,
     /// Process events reach the mechanism.
-    hears_processes: bool,
+    has_process_events: bool,
 }
 
 #[derive(Debug)]
 enum State {
     /// Other managers do not matter.
-    Resting,
+    Disabled,
     /// No manager does the job.
-    Alone,
+    NoManager,
     /// These managers do it.
-    Left { doers: Vec<Found>, have_started: bool },
+    Deferred { managers: Vec<FoundManager>, have_started: bool },
     /// These managers did it until `since`.
-    Gone { doers: Vec<Found>, since: BootTime },
+    ManagerAbsent { managers: Vec<FoundManager>, since: BootTime },
 }
 
 impl Deference {
-    /// For `job`; other managers are ignored until [`Deference::follow`].
+    /// For `job`; other managers are ignored until [`Deference::reconfigure`].
     pub fn new(job: Job) -> Self {
         Self {
             job,
             intervals: Intervals { check: Duration::MAX, away: Duration::MAX },
-            state: State::Resting,
+            state: State::Disabled,
             checked: BootTime::default(),
             due: None,
-            hears_processes: false,
+            has_process_events: false,
         }
     }
 
     /// Continues after the device or the configuration has changed. `intervals` has the query intervals and the managers found;
     /// with `None`, managers are ignored. Returns the managers that the job is left to.
-    pub fn follow(
+    pub fn reconfigure(
         &mut self,
         now: BootTime,
-        intervals: Option<(Intervals, &[Found])>,
+        intervals: Option<(Intervals, &[FoundManager])>,
         is_new_configuration: bool,
     ) -> Option<String> {
         match intervals {
@@ -86,53 +86,62 @@ impl Deference {
             Some((intervals, found)) if is_new_configuration => self.begin(now, found, intervals),
             Some((_, found)) => drop(self.answer(now, found)),
         }
-        self.doers()
+        self.managers()
     }
 
     /// The user has decided: other managers are ignored.
     fn rest(&mut self) {
-        self.state = State::Resting;
+        self.state = State::Disabled;
         self.due = None;
     }
 
     /// Starts from the managers `found`, without hysteresis.
-    fn begin(&mut self, now: BootTime, found: &[Found], intervals: Intervals) {
+    fn begin(&mut self, now: BootTime, found: &[FoundManager], intervals: Intervals) {
         self.intervals = intervals;
-        let doers = self.doers_of(found);
-        self.state = if doers.is_empty() { State::Alone } else { State::Left { doers, have_started: false } };
-        self.hears_processes = false;
+        let managers = self.managers_of_job(found);
+        self.state =
+            if managers.is_empty() { State::NoManager } else { State::Deferred { managers, have_started: false } };
+        self.has_process_events = false;
         self.schedule(now);
     }
 
     /// Takes the managers that run now.
-    pub fn answer(&mut self, now: BootTime, found: &[Found]) -> Option<Turn> {
-        let doers = self.doers_of(found);
+    pub fn answer(&mut self, now: BootTime, found: &[FoundManager]) -> Option<DeferenceChange> {
+        let managers = self.managers_of_job(found);
         let away = self.intervals.away;
-        let (state, turn) = match (std::mem::replace(&mut self.state, State::Resting), doers.is_empty()) {
-            (State::Resting, _) => return None,
-            (State::Alone, true) => (State::Alone, None),
-            (State::Alone, false) => (State::Left { doers, have_started: true }, Some(Turn::Left)),
-            (State::Left { have_started, .. }, false) => (State::Left { doers, have_started }, None),
-            (State::Gone { .. }, false) => (State::Left { doers, have_started: true }, None),
-            (State::Left { doers, .. }, true) if !away.is_zero() => (State::Gone { doers, since: now }, None),
-            (State::Gone { doers, since }, true) if now.since(since) < away => (State::Gone { doers, since }, None),
-            (State::Left { .. } | State::Gone { .. }, true) => (State::Alone, Some(Turn::Free)),
+        let (state, change) = match (std::mem::replace(&mut self.state, State::Disabled), managers.is_empty()) {
+            (State::Disabled, _) => return None,
+            (State::NoManager, true) => (State::NoManager, None),
+            (State::NoManager, false) => {
+                (State::Deferred { managers, have_started: true }, Some(DeferenceChange::Deferred))
+            }
+            (State::Deferred { have_started, .. }, false) => (State::Deferred { managers, have_started }, None),
+            (State::ManagerAbsent { .. }, false) => (State::Deferred { managers, have_started: true }, None),
+            (State::Deferred { managers, .. }, true) if !away.is_zero() => {
+                (State::ManagerAbsent { managers, since: now }, None)
+            }
+            (State::ManagerAbsent { managers, since }, true) if now.since(since) < away => {
+                (State::ManagerAbsent { managers, since }, None)
+            }
+            (State::Deferred { .. } | State::ManagerAbsent { .. }, true) => {
+                (State::NoManager, Some(DeferenceChange::TakenOver))
+            }
         };
         self.state = state;
-        self.hears_processes &= turn.is_none();
+        self.has_process_events &= change.is_none();
         self.schedule(now);
-        turn
+        change
     }
 
     /// A process has started, or process events were lost. `command` is its name, where it is known.
-    pub fn hear_of_process(&mut self, now: BootTime, command: Option<&str>) {
-        if !matches!(self.state, State::Alone) {
+    pub fn on_process_start(&mut self, now: BootTime, command: Option<&str>) {
+        if !matches!(self.state, State::NoManager) {
             return;
         }
-        self.hears_processes = true;
-        let due = match command.is_some_and(other_managers::may_be_one) {
-            true => now.max(self.checked + NAMED_PAUSE),
-            false => (now + SETTLES).max(self.checked + self.intervals.check),
+        self.has_process_events = true;
+        let due = match command.is_some_and(other_managers::may_be_manager) {
+            true => now.max(self.checked + NAMED_QUERY_INTERVAL),
+            false => (now + EXEC_SETTLE_TIME).max(self.checked + self.intervals.check),
         };
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
     }
@@ -148,30 +157,32 @@ impl Deference {
     }
 
     /// The managers that the job is left to, their evidence, and whether they have started or gone; `None` if there is none.
-    pub fn doers(&self) -> Option<String> {
-        let (doers, what) = match &self.state {
-            State::Resting | State::Alone => return None,
-            State::Left { doers, have_started: false } => (doers, String::new()),
-            State::Left { doers, have_started: true } => (doers, format!(", which {} started", has(doers))),
-            State::Gone { doers, .. } => {
+    pub fn managers(&self) -> Option<String> {
+        let (managers, what) = match &self.state {
+            State::Disabled | State::NoManager => return None,
+            State::Deferred { managers, have_started: false } => (managers, String::new()),
+            State::Deferred { managers, have_started: true } => {
+                (managers, format!(", which {} started", has(managers)))
+            }
+            State::ManagerAbsent { managers, .. } => {
                 let away_s = self.intervals.away.as_secs();
-                (doers, format!(", which {} gone; this is taken over after {away_s} s without", has(doers)))
+                (managers, format!(", which {} gone; this is taken over after {away_s} s without", has(managers)))
             }
         };
-        self.job.doers(doers).map(|doers| doers + &what)
+        self.job.managers(managers).map(|managers| managers + &what)
     }
 
     /// Why the job is left to other managers: `tuned has started`.
     pub fn reason(&self) -> String {
-        let doers = match &self.state {
-            State::Left { doers, .. } | State::Gone { doers, .. } => &doers[..],
-            State::Resting | State::Alone => &[],
+        let managers = match &self.state {
+            State::Deferred { managers, .. } | State::ManagerAbsent { managers, .. } => &managers[..],
+            State::Disabled | State::NoManager => &[],
         };
-        let names: Vec<String> = doers.iter().map(|found| found.name.to_string()).collect();
-        format!("{} {} started", names.join(" and "), has(doers))
+        let names: Vec<String> = managers.iter().map(|found| found.name.to_string()).collect();
+        format!("{} {} started", names.join(" and "), has(managers))
     }
 
-    fn doers_of(&self, found: &[Found]) -> Vec<Found> {
+    fn managers_of_job(&self, found: &[FoundManager]) -> Vec<FoundManager> {
         found.iter().filter(|found| Job::of(found.name) == self.job).cloned().collect()
     }
 
@@ -179,16 +190,16 @@ impl Deference {
         self.checked = now;
         let next = now + self.intervals.check;
         self.due = match self.state {
-            State::Resting => None,
-            State::Alone => (!self.hears_processes).then_some(next),
-            State::Left { .. } => Some(next),
-            State::Gone { since, .. } => Some(next.min((since + self.intervals.away).max(now))),
+            State::Disabled => None,
+            State::NoManager => (!self.has_process_events).then_some(next),
+            State::Deferred { .. } => Some(next),
+            State::ManagerAbsent { since, .. } => Some(next.min((since + self.intervals.away).max(now))),
         };
     }
 }
 
-fn has(doers: &[Found]) -> &'static str {
-    if doers.len() == 1 { "has" } else { "have" }
+fn has(managers: &[FoundManager]) -> &'static str {
+    if managers.len() == 1 { "has" } else { "have" }
 }
 
 #[cfg(test)]
@@ -200,8 +211,8 @@ mod tests {
         BootTime::from_milliseconds(seconds * 1000)
     }
 
-    fn there(managers: &[OtherManager]) -> Vec<Found> {
-        managers.iter().map(|&name| Found { name, evidence: "x".to_owned() }).collect()
+    fn there(managers: &[OtherManager]) -> Vec<FoundManager> {
+        managers.iter().map(|&name| FoundManager { name, evidence: "x".to_owned() }).collect()
     }
 
     const INTERVALS: Intervals = Intervals { check: Duration::from_secs(60), away: Duration::from_secs(120) };
@@ -219,21 +230,21 @@ mod tests {
     // Verifies ON-2.
     #[test]
     fn a_manager_that_comes_goes_and_flaps_switches_once_each_way() {
-        // Second, running managers, expected turn, expected text.
-        type Row = (u64, &'static [OtherManager], Option<Turn>, Option<&'static str>);
+        // Second, running managers, expected change, expected text.
+        type Row = (u64, &'static [OtherManager], Option<DeferenceChange>, Option<&'static str>);
         let courses: [(&[OtherManager], &[Row]); 4] = [
             (
                 &[],
                 &[
                     (60, &[], None, None),
                     (120, KILLER, None, None),
-                    (180, TUNED, Some(Turn::Left), Some("tuned (x), which has started")),
+                    (180, TUNED, Some(DeferenceChange::Deferred), Some("tuned (x), which has started")),
                     (240, BOTH, None, Some("tuned (x) and TLP (x), which have started")),
                     (300, TUNED, None, Some("tuned (x), which has started")),
                     (360, &[], None, Some("tuned (x), which has gone; this is taken over after 120 s without")),
                     (420, &[], None, Some("tuned (x), which has gone; ")),
-                    (480, &[], Some(Turn::Free), None),
-                    (540, TUNED, Some(Turn::Left), Some("tuned (x), which has started")),
+                    (480, &[], Some(DeferenceChange::TakenOver), None),
+                    (540, TUNED, Some(DeferenceChange::Deferred), Some("tuned (x), which has started")),
                 ],
             ),
             (
@@ -241,7 +252,7 @@ mod tests {
                 &[
                     (60, TUNED, None, Some("tuned (x)")),
                     (120, &[], None, Some("has gone")),
-                    (240, &[], Some(Turn::Free), None),
+                    (240, &[], Some(DeferenceChange::TakenOver), None),
                 ],
             ),
             // It restarts repeatedly, each time before `away` has passed.
@@ -252,18 +263,21 @@ mod tests {
                     (120, TUNED, None, Some("tuned (x), which has started")),
                     (180, &[], None, Some("has gone")),
                     (299, &[], None, Some("has gone")),
-                    (300, &[], Some(Turn::Free), None),
+                    (300, &[], Some(DeferenceChange::TakenOver), None),
                 ],
             ),
             (KILLER, &[(60, KILLER, None, None)]),
         ];
         for (first, course) in courses {
             let mut deference = beginning_with(first);
-            for &(second, managers, turn, told) in course {
-                assert_eq!(deference.answer(at(second), &there(managers)), turn, "at {second} s");
-                let doers = deference.doers();
-                assert_eq!(doers.is_some(), told.is_some(), "at {second} s: {doers:?}");
-                assert!(doers.unwrap_or_default().contains(told.unwrap_or_default()), "at {second} s: {deference:?}");
+            for &(second, managers, change, told) in course {
+                assert_eq!(deference.answer(at(second), &there(managers)), change, "at {second} s");
+                let managers = deference.managers();
+                assert_eq!(managers.is_some(), told.is_some(), "at {second} s: {managers:?}");
+                assert!(
+                    managers.unwrap_or_default().contains(told.unwrap_or_default()),
+                    "at {second} s: {deference:?}"
+                );
             }
         }
     }
@@ -271,17 +285,17 @@ mod tests {
     // Verifies ON-2.
     #[test]
     fn starts_with_present_managers_and_rests_if_the_user_decided() {
-        assert_eq!(beginning_with(&[]).doers(), None);
-        assert_eq!(beginning_with(TUNED).doers().as_deref(), Some("tuned (x)"));
+        assert_eq!(beginning_with(&[]).managers(), None);
+        assert_eq!(beginning_with(TUNED).managers().as_deref(), Some("tuned (x)"));
         let mut deference = beginning_with(TUNED);
         deference.rest();
-        assert_eq!((deference.doers(), deference.deadline()), (None, None));
+        assert_eq!((deference.managers(), deference.deadline()), (None, None));
         assert_eq!(deference.answer(at(9), &there(TUNED)), None, "an answer that comes too late");
-        deference.hear_of_process(at(10), Some("tuned"));
-        assert_eq!((deference.doers(), deference.deadline()), (None, None));
+        deference.on_process_start(at(10), Some("tuned"));
+        assert_eq!((deference.managers(), deference.deadline()), (None, None));
         let mut at_once = Deference::new(Job::Frequency);
         at_once.begin(at(0), &there(TUNED), Intervals { away: Duration::ZERO, ..INTERVALS });
-        assert_eq!(at_once.answer(at(60), &[]), Some(Turn::Free), "no hysteresis when `away` is zero");
+        assert_eq!(at_once.answer(at(60), &[]), Some(DeferenceChange::TakenOver), "no hysteresis when `away` is zero");
     }
 
     // Verifies ON-2.
@@ -292,20 +306,20 @@ mod tests {
         assert_eq!(due(&deference), Some(60), "no process event yet");
         assert!(!deference.take_due(at(59)) && deference.take_due(at(60)) && !deference.take_due(at(60)), "once");
         deference.answer(at(60), &[]);
-        deference.hear_of_process(at(70), Some("make"));
+        deference.on_process_start(at(70), Some("make"));
         assert_eq!(due(&deference), Some(120), "once a minute");
         deference.answer(at(120), &[]);
         assert_eq!(due(&deference), None, "an idle device is not woken");
-        deference.hear_of_process(at(500), None);
+        deference.on_process_start(at(500), None);
         assert_eq!(due(&deference), Some(502), "the new process settles first");
-        deference.hear_of_process(at(501), Some("tuned"));
+        deference.on_process_start(at(501), Some("tuned"));
         assert_eq!(due(&deference), Some(501), "a process named like a manager is checked at once");
         deference.answer(at(501), &[]);
-        deference.hear_of_process(at(502), Some("gamemoded"));
+        deference.on_process_start(at(502), Some("gamemoded"));
         assert_eq!(due(&deference), Some(506), "processes named like managers cause few checks");
         deference.answer(at(506), &there(TUNED));
         assert_eq!(due(&deference), Some(566), "by timer while the job is left to it");
-        deference.hear_of_process(at(507), Some("make"));
+        deference.on_process_start(at(507), Some("make"));
         assert_eq!(due(&deference), Some(566));
         deference.answer(at(600), &[]);
         assert_eq!(due(&deference), Some(660));

@@ -69,7 +69,7 @@ impl Visitor<'_> for EnabledVisitor {
 }
 
 /// Why a mechanism with `"auto"` stays off on every device.
-pub fn reservation(mechanism: &str) -> Option<&'static str> {
+pub fn auto_off_reason(mechanism: &str) -> Option<&'static str> {
     match mechanism {
         "memory.zram" => Some(
             "zram can be removed only while all that is swapped out fits into memory, so this could not always be undone",
@@ -79,12 +79,12 @@ pub fn reservation(mechanism: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether `mechanism` is on, given the other managers that do the same job (`doers`, see `Job::doers`), and why.
-pub fn decide(mechanism: &str, enabled: Enabled, doers: Option<&str>) -> (bool, String) {
-    match (enabled, doers, reservation(mechanism)) {
+/// Whether `mechanism` is on, given the other managers that do the same job (`managers`, see `Job::managers`), and why.
+pub fn decide(mechanism: &str, enabled: Enabled, managers: Option<&str>) -> (bool, String) {
+    match (enabled, managers, auto_off_reason(mechanism)) {
         (Enabled::On | Enabled::Off, _, _) => (enabled.is_on(), format!("{mechanism}.enabled is {enabled}")),
-        (Enabled::Auto, Some(doers), _) => (false, format!("off (auto): this is left to {doers}")),
-        (Enabled::Auto, None, Some(reservation)) => (false, format!("off (auto): {reservation}")),
+        (Enabled::Auto, Some(managers), _) => (false, format!("off (auto): this is left to {managers}")),
+        (Enabled::Auto, None, Some(auto_off_reason)) => (false, format!("off (auto): {auto_off_reason}")),
         (Enabled::Auto, None, None) => (true, "on (auto)".to_owned()),
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     // Verifies ON-1.
     #[test]
     fn the_users_setting_wins_then_other_managers_and_doubts() {
-        for (mechanism, enabled, doers, on, reason) in [
+        for (mechanism, enabled, managers, on, reason) in [
             ("launch", Enabled::On, Some("tuned (x)"), true, "launch.enabled is true"),
             ("launch", Enabled::Off, None, false, "launch.enabled is false"),
             ("launch", Enabled::Auto, None, true, "on (auto)"),
@@ -110,7 +110,7 @@ mod tests {
             ("lookup", Enabled::Auto, None, true, "on (auto)"),
             ("lookup", Enabled::On, None, true, "lookup.enabled is true"),
         ] {
-            let decision = decide(mechanism, enabled, doers);
+            let decision = decide(mechanism, enabled, managers);
             assert!(decision.0 == on && decision.1.contains(reason), "{mechanism} {enabled}: {decision:?}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use brisk_sys::system::other_managers::{Found, OtherManager};
+use brisk_sys::system::other_managers::{FoundManager, OtherManager};
 
 /// A job that only one program should do on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +46,13 @@ impl Job {
     }
 
     /// The managers of `found` that do this job, with their evidence: `tuned (process 7) and TLP (/run/tlp exists)`.
-    pub fn doers(self, found: &[Found]) -> Option<String> {
-        let doers: Vec<String> = found
+    pub fn managers(self, found: &[FoundManager]) -> Option<String> {
+        let managers: Vec<String> = found
             .iter()
             .filter(|found| Self::of(found.name) == self)
             .map(|found| format!("{} ({})", found.name, found.evidence))
             .collect();
-        (!doers.is_empty()).then(|| doers.join(" and "))
+        (!managers.is_empty()).then(|| managers.join(" and "))
     }
 }
 
@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn doers_are_listed_with_their_evidence() {
         let found = [(OtherManager::Tuned, "a"), (OtherManager::Lmkd, "b"), (OtherManager::Tlp, "c")]
-            .map(|(name, evidence)| Found { name, evidence: evidence.to_owned() });
-        assert_eq!(Job::Frequency.doers(&found).as_deref(), Some("tuned (a) and TLP (c)"));
-        assert_eq!(Job::Zram.doers(&found), None);
+            .map(|(name, evidence)| FoundManager { name, evidence: evidence.to_owned() });
+        assert_eq!(Job::Frequency.managers(&found).as_deref(), Some("tuned (a) and TLP (c)"));
+        assert_eq!(Job::Zram.managers(&found), None);
     }
 }

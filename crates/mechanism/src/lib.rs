@@ -9,33 +9,33 @@ pub mod bounds;
 pub mod contract;
 pub mod deference;
 pub mod enabled;
+mod eviction;
 pub mod glob;
-pub mod holdings;
 pub mod jobs;
 pub mod launch;
+pub mod lease_set;
+pub mod lease_transaction;
 pub mod list;
 pub mod lookup;
 pub mod memory;
 pub mod placement;
-mod recency;
-pub mod sequence;
 #[cfg(test)]
 mod simulated;
 
 pub use contract::action::{Action, Decision, Target};
-pub use contract::demand::{Child, Kept, LaunchHelp, LearnedFile, ThreadDemand, ThreadSampling};
+pub use contract::demand::{Child, LaunchBoost, SavedState, StateFileSpec, ThreadDemand, ThreadSampling};
 pub use contract::event::{Event, Process, ProcessEvent, ProcessEventKind};
 pub use contract::facts::{Facts, Question};
-pub use contract::foreseen::Foreseen;
 pub use contract::interest::{Interest, ProcessEventKinds, ProcessFacts, Stall};
-pub use contract::news::News;
+pub use contract::notification::Notification;
 pub use contract::outcome::{Effect, Outcome};
+pub use contract::preview::Preview;
+pub use contract::probe_context::{ProbeContext, Settings};
 pub use contract::support::{Part, Support, SupportState};
-pub use contract::surroundings::{Settings, Surroundings};
 pub use enabled::Enabled;
 pub use glob::Glob;
-pub use holdings::{Demands, Holdings};
 pub use jobs::Job;
+pub use lease_set::{DesiredValues, LeaseSet};
 
 use brisk_sys::{BootTime, Root};
 
@@ -89,7 +89,7 @@ pub trait Policy: std::fmt::Debug {
     }
 
     /// Takes the processes that were in the foreground before the first foreground event.
-    fn begin_in_foreground(&mut self, pids: &[u32]) {
+    fn set_initial_foreground(&mut self, pids: &[u32]) {
         let _ = pids;
     }
 
@@ -110,7 +110,7 @@ pub trait Policy: std::fmt::Debug {
     }
 
     /// True once when the device must be probed again because the manager that kept it off has gone. The engine then calls
-    /// [`Mechanism::let_go`] and [`Mechanism::follow`].
+    /// [`Mechanism::prepare_reconfigure`] and [`Mechanism::reconfigure`].
     fn take_probe_request(&mut self) -> bool {
         false
     }
@@ -122,7 +122,7 @@ pub trait Policy: std::fmt::Debug {
     }
 
     /// Appends the lines to write to its child.
-    fn take_lines(&mut self, lines: &mut Vec<String>) {
+    fn take_child_input(&mut self, lines: &mut Vec<String>) {
         let _ = lines;
     }
 
@@ -137,7 +137,7 @@ pub trait Policy: std::fmt::Debug {
     }
 
     /// Whether it can help launches and whether it helps one now; `None` when it never does.
-    fn launch_help(&self) -> Option<LaunchHelp<'_>> {
+    fn launch_boost(&self) -> Option<LaunchBoost<'_>> {
         None
     }
 
@@ -147,17 +147,17 @@ pub trait Policy: std::fmt::Debug {
     }
 
     /// Appends the news for clients since the last call.
-    fn take_news(&mut self, news: &mut Vec<News>) {
+    fn take_notifications(&mut self, news: &mut Vec<Notification>) {
         let _ = news;
     }
 
     /// The state file that keeps what it has learned across runs.
-    fn kept(&self) -> Option<Kept> {
+    fn kept(&self) -> Option<SavedState> {
         None
     }
 
     /// Takes the state of an earlier run; false when the text is damaged and discarded.
-    fn recall(&mut self, text: &str) -> bool {
+    fn load_state(&mut self, text: &str) -> bool {
         let _ = text;
         true
     }
@@ -172,12 +172,12 @@ pub trait Policy: std::fmt::Debug {
 /// device; [`Policy`] is the pure part.
 pub trait Mechanism: Policy {
     /// Probes the device and takes its configuration, at the start and whenever either changes. Appends decisions. Its leases
-    /// were released before, by [`Mechanism::let_go`].
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>);
+    /// were released before, by [`Mechanism::prepare_reconfigure`].
+    fn reconfigure(&mut self, now: BootTime, surroundings: &ProbeContext<'_>, decisions: &mut Vec<Decision>);
 
     /// Releases leases that would hide the device's own values from a probe, or that are no longer wanted in `surroundings`.
-    /// [`Mechanism::follow`] comes next.
-    fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
+    /// [`Mechanism::reconfigure`] comes next.
+    fn prepare_reconfigure(&mut self, surroundings: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
         let _ = (surroundings, decisions);
     }
 
@@ -187,7 +187,7 @@ pub trait Mechanism: Policy {
     }
 
     /// What it would do later, beyond decisions, for a dry run. It may read the device.
-    fn foresee(&self, root: &Root) -> Vec<Foreseen> {
+    fn preview(&self, root: &Root) -> Vec<Preview> {
         let _ = root;
         Vec::new()
     }

@@ -7,7 +7,7 @@ use super::lookup::LookupControl;
 use super::memory::MemoryPolicy;
 use super::placement::PlacementPolicy;
 
-/// All mechanisms, idle until their first `follow`.
+/// All mechanisms, idle until their first `reconfigure`.
 pub fn all() -> Vec<Box<dyn Mechanism>> {
     vec![
         Box::<LaunchPolicy>::default(),

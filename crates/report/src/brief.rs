@@ -8,22 +8,22 @@ use unicode_width::UnicodeWidthStr;
 
 use super::figure;
 use super::summary::{self, Mark, Tally};
-use super::table::{bold, clean, dim, style, wrap};
+use super::table::{bold, dim, printable, style, wrap};
 use crate::proof::{ClaimResult, ExperimentResult, Proof, Timekeeping, Verdict};
 
 /// The most lines, with those that a caller adds below: a screen.
-pub const MOST_LINES: usize = 38;
+pub const MAX_LINES: usize = 38;
 /// The narrowest screen; a narrower one breaks its lines.
-const LEAST_WIDTH: usize = 60;
+const MIN_WIDTH: usize = 60;
 /// The widest column of names.
-const MOST_NAME: usize = 24;
+const MAX_NAME_WIDTH: usize = 24;
 /// The most items of a list that are named.
-const MOST_LISTED: usize = 3;
+const MAX_LISTED: usize = 3;
 const NOTE_INDENT: &str = "    ";
 
-/// Writes the proof in at most [`MOST_LINES`] lines of `width` columns. With `colour` it holds ANSI escapes, else none.
+/// Writes the proof in at most [`MAX_LINES`] lines of `width` columns. With `colour` it holds ANSI escapes, else none.
 pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
-    let mut out = Output { text: String::new(), lines: 0, width: width.max(LEAST_WIDTH), colour };
+    let mut out = Output { text: String::new(), lines: 0, width: width.max(MIN_WIDTH), colour };
     if proof.experiments.is_empty() {
         out.line(&[(Style::new(), "No experiment was run.")]);
         return out.text;
@@ -31,42 +31,42 @@ pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
     let form = if proof.experiments.iter().all(|experiment| experiment.quick) { "quick form" } else { "full form" };
     let words = format!("{}.", summary::verdict_words(&proof.experiments));
     out.line(&[(bold(), &words), (dim(), &format!("  {form}, {}", proof.device.kernel))]);
-    let ending = Ending::of(proof);
-    let room = MOST_LINES.saturating_sub(out.lines + ending.lines());
+    let footer = Footer::of(proof);
+    let room = MAX_LINES.saturating_sub(out.lines + footer.lines());
     let mechanisms = summary::mechanisms(proof);
     let (mechanism_count, count) = (mechanisms.len(), proof.experiments.len());
     // With blank lines between mechanisms, without, or without experiments: whichever fits.
-    let (is_airy, is_whole) = (count + 2 * mechanism_count <= room, count + mechanism_count <= room);
+    let (has_blank_lines, lists_experiments) = (count + 2 * mechanism_count <= room, count + mechanism_count <= room);
     for (name, experiments) in mechanisms.into_iter().take(room) {
-        if is_airy {
+        if has_blank_lines {
             out.line(&[]);
         }
         let words = summary::verdict_words(experiments.iter().copied());
         out.line(&[(bold(), name), (Style::new(), ": "), (Style::new(), &words)]);
-        for experiment in experiments.iter().filter(|_| is_whole) {
+        for experiment in experiments.iter().filter(|_| lists_experiments) {
             out.experiment(experiment, name_width(proof));
         }
     }
-    let mut room = MOST_LINES.saturating_sub(out.lines + ending.lines());
+    let mut room = MAX_LINES.saturating_sub(out.lines + footer.lines());
     let width = out.width - NOTE_INDENT.len();
     // Notes about the user's own device are printed: readers do not expect them only in the report.
     for experiment in proof.experiments.iter().filter(|experiment| experiment.mode == Timekeeping::Native) {
-        for line in experiment.notes.iter().flat_map(|note| wrap(&clean(note), width)).take(room) {
+        for line in experiment.notes.iter().flat_map(|note| wrap(&printable(note), width)).take(room) {
             out.line(&[(Style::new(), NOTE_INDENT), (Style::new(), &line)]);
             room -= 1;
         }
     }
-    ending.write(&mut out);
+    footer.write(&mut out);
     out.text
 }
 
 fn name_width(proof: &Proof) -> usize {
-    let widths = proof.experiments.iter().map(|experiment| clean(&experiment.name).width());
-    widths.max().unwrap_or(0).min(MOST_NAME)
+    let widths = proof.experiments.iter().map(|experiment| printable(&experiment.name).width());
+    widths.max().unwrap_or(0).min(MAX_NAME_WIDTH)
 }
 
 /// The lines below the experiments.
-struct Ending<'a> {
+struct Footer<'a> {
     refuted: Vec<(&'a ExperimentResult, &'a ClaimResult)>,
     open: Vec<(&'a ExperimentResult, &'a ClaimResult)>,
     failed: Vec<&'a ExperimentResult>,
@@ -74,7 +74,7 @@ struct Ending<'a> {
     rejected: Option<String>,
 }
 
-impl<'a> Ending<'a> {
+impl<'a> Footer<'a> {
     fn of(proof: &'a Proof) -> Self {
         let claims = |verdict| {
             let all = proof
@@ -95,7 +95,7 @@ impl<'a> Ending<'a> {
     /// The number of its lines.
     fn lines(&self) -> usize {
         let list =
-            |count: usize| if count == 0 { 0 } else { 2 + count.min(MOST_LISTED) + usize::from(count > MOST_LISTED) };
+            |count: usize| if count == 0 { 0 } else { 2 + count.min(MAX_LISTED) + usize::from(count > MAX_LISTED) };
         let lists = list(self.refuted.len()) + list(self.open.len()) + list(self.failed.len());
         lists + usize::from(self.rejected.is_some()) + usize::from(self.is_empty()) * 2
     }
@@ -160,7 +160,7 @@ impl Output {
     fn line(&mut self, parts: &[(Style, &str)]) {
         let mut left = self.width;
         for (style, text) in parts {
-            let text = cut(&clean(text), left);
+            let text = cut(&printable(text), left);
             left -= text.width();
             if self.colour && !text.is_empty() {
                 // Writing to a String cannot fail.
@@ -185,7 +185,7 @@ impl Output {
             (None, tally) if tally.shown > 0 => sign(Verdict::Shown),
             _ => ("\u{b7}", dim()),
         };
-        let name = padded(&cut(&clean(&experiment.name), name_width), name_width);
+        let name = padded(&cut(&printable(&experiment.name), name_width), name_width);
         let counts = if tally.total() == 0 { "-".to_owned() } else { format!("{}/{}", tally.shown, tally.total()) };
         let (figure, text) = key_figure(experiment);
         self.line(&[
@@ -217,9 +217,9 @@ impl Output {
         }
         self.line(&[]);
         self.line(&[(bold(), heading)]);
-        (0..count.min(MOST_LISTED)).for_each(|index| line(self, index));
-        if count > MOST_LISTED {
-            self.line(&[(dim(), &format!("    and {} more (--verbose, or the report)", count - MOST_LISTED))]);
+        (0..count.min(MAX_LISTED)).for_each(|index| line(self, index));
+        if count > MAX_LISTED {
+            self.line(&[(dim(), &format!("    and {} more (--verbose, or the report)", count - MAX_LISTED))]);
         }
     }
 }
@@ -234,7 +234,7 @@ fn sign(verdict: Verdict) -> (&'static str, Style) {
 fn key_figure(experiment: &ExperimentResult) -> (String, String) {
     let required = experiment.claims.iter().find(|claim| !summary::is_reported(claim));
     let Some(first) = required.or(experiment.claims.first()) else {
-        return (figure::NONE.to_owned(), experiment.title.clone());
+        return (figure::UNAVAILABLE.to_owned(), experiment.title.clone());
     };
     let same = || experiment.claims.iter().filter(|claim| claim.id == first.id && claim.measured.is_finite());
     let by_figure = |one: &&ClaimResult, other: &&ClaimResult| one.measured.total_cmp(&other.measured);

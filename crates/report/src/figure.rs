@@ -1,7 +1,7 @@
 //! Formats figures: digits that the interval warrants, units, signs; and parses printed figures.
 
 /// Stands for a figure that is not available.
-pub const NONE: &str = "\u{2013}";
+pub const UNAVAILABLE: &str = "\u{2013}";
 
 /// A space that keeps a figure and its unit on one line.
 pub const NO_BREAK_SPACE: char = '\u{a0}';
@@ -11,7 +11,7 @@ const MINUS: char = '\u{2212}';
 /// Writes `value` with `decimals` digits after the point, a true minus sign and no negative zero.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
-        return NONE.to_owned();
+        return UNAVAILABLE.to_owned();
     }
     if value != 0.0 && (value.abs() >= 1e9 || value.abs() < 1e-4) {
         return format!("{value:.1e}").replace('-', "\u{2212}");
@@ -34,10 +34,10 @@ pub fn decimals(value: f64, interval: [f64; 2]) -> usize {
         small if small > 0.0 => 4,
         _ => 1,
     };
-    finer(decimals, interval)
+    refine_decimals(decimals, interval)
 }
 
-fn finer(decimals: usize, interval: [f64; 2]) -> usize {
+fn refine_decimals(decimals: usize, interval: [f64; 2]) -> usize {
     let half_width = (interval[1] - interval[0]) / 2.0;
     let digit = 10f64.powi(-i32::try_from(decimals).unwrap_or(0));
     if half_width > 0.0 && half_width < digit / 2.0 { decimals + 1 } else { decimals }
@@ -51,7 +51,7 @@ pub fn with_unit(value: f64, interval: [f64; 2], unit: &str) -> String {
 /// `[low, high]` in the precision of `value`, without a unit.
 pub fn interval(value: f64, interval: [f64; 2], unit: &str) -> String {
     if !interval.iter().all(|end| end.is_finite()) {
-        return NONE.to_owned();
+        return UNAVAILABLE.to_owned();
     }
     let decimals = decimals_in(value, interval, unit);
     format!("[{},{NO_BREAK_SPACE}{}]", fixed(interval[0], decimals), fixed(interval[1], decimals))
@@ -60,7 +60,7 @@ pub fn interval(value: f64, interval: [f64; 2], unit: &str) -> String {
 /// A gain in percent, with its sign.
 pub fn change(percent: f64, interval: [f64; 2]) -> String {
     if !percent.is_finite() {
-        return NONE.to_owned();
+        return UNAVAILABLE.to_owned();
     }
     let text = fixed(percent, decimals_in(percent, interval, "%"));
     let rises = percent > 0.0 && text.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
@@ -69,7 +69,7 @@ pub fn change(percent: f64, interval: [f64; 2]) -> String {
 
 fn decimals_in(value: f64, interval: [f64; 2], unit: &str) -> usize {
     match unit {
-        "%" if value.abs() < 1000.0 => finer(1, interval),
+        "%" if value.abs() < 1000.0 => refine_decimals(1, interval),
         "%" => 0,
         _ => decimals(value, interval),
     }
@@ -80,7 +80,7 @@ const LONGEST_ABBREVIATION: usize = 5;
 
 /// A figure and its unit, kept on one line unless the unit is a word (`15.0 applications`).
 pub fn join(figure: &str, unit: &str) -> String {
-    if unit.is_empty() || figure == NONE {
+    if unit.is_empty() || figure == UNAVAILABLE {
         return figure.to_owned();
     }
     let is_word = unit.chars().count() > LONGEST_ABBREVIATION;
@@ -89,14 +89,14 @@ pub fn join(figure: &str, unit: &str) -> String {
 
 /// A unit to show figures in, and what to multiply them by.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scaled {
+pub struct ScaledUnit {
     pub unit: String,
     /// A figure in the original unit times this is one in `unit`.
     pub factor: f64,
 }
 
 /// The unit in which `largest` has at most four digits before the point, where there is such a larger unit.
-pub fn scale(unit: &str, largest: f64) -> Scaled {
+pub fn scale(unit: &str, largest: f64) -> ScaledUnit {
     const LADDERS: [&[(&str, f64)]; 4] = [
         &[("ns", 1e3), ("us", 1e3), ("ms", 1e3), ("s", 1.0)],
         &[("nJ", 1e3), ("uJ", 1e3), ("mJ", 1e3), ("J", 1.0)],
@@ -104,7 +104,7 @@ pub fn scale(unit: &str, largest: f64) -> Scaled {
         &[("KiB", 1024.0), ("MiB", 1024.0), ("GiB", 1.0)],
     ];
     let ascii = unit.replace(['\u{b5}', '\u{3bc}'], "u");
-    let mut scaled = Scaled { unit: ascii.clone(), factor: 1.0 };
+    let mut scaled = ScaledUnit { unit: ascii.clone(), factor: 1.0 };
     if let Some((ladder, at)) =
         LADDERS.iter().find_map(|ladder| Some((ladder, ladder.iter().position(|rung| rung.0 == ascii)?)))
     {
@@ -113,7 +113,7 @@ pub fn scale(unit: &str, largest: f64) -> Scaled {
             if !large {
                 break;
             }
-            scaled = Scaled { unit: pair[1].0.to_owned(), factor: scaled.factor / pair[0].1 };
+            scaled = ScaledUnit { unit: pair[1].0.to_owned(), factor: scaled.factor / pair[0].1 };
         }
         scaled.unit = scaled.unit.replace('u', "\u{b5}");
     } else {
@@ -232,8 +232,8 @@ mod tests {
             (-8.13, [-8.4, -7.9], "%", "\u{2212}8.1\u{a0}%"),
             (-1563.94, [-1981.5, -1507.8], "%", "\u{2212}1564\u{a0}%"),
             (15.0, [15.0, 15.0], "applications", "15.0 applications"),
-            (f64::NAN, [f64::NAN; 2], "ms", NONE),
-            (f64::INFINITY, [0.0; 2], "ms", NONE),
+            (f64::NAN, [f64::NAN; 2], "ms", UNAVAILABLE),
+            (f64::INFINITY, [0.0; 2], "ms", UNAVAILABLE),
             (-1e-9, [0.0; 2], "s", "\u{2212}1.0e\u{2212}9\u{a0}s"),
             (f64::MAX, [0.0; 2], "", "1.8e308"),
         ];
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(fixed(-0.04, 1), "0.0", "no negative zero");
         assert_eq!(change(0.04, [-1.0, 1.0]), "0.0\u{a0}%");
         assert_eq!(change(2.0, [1.0, 3.0]), "+2.0\u{a0}%");
-        assert_eq!(interval(f64::NAN, [1.0, f64::NAN], "ms"), NONE);
+        assert_eq!(interval(f64::NAN, [1.0, f64::NAN], "ms"), UNAVAILABLE);
     }
 
     #[test]
@@ -298,12 +298,12 @@ mod tests {
 
     #[test]
     fn units_grow_with_their_figures() {
-        assert_eq!(scale("ms", 800.0), Scaled { unit: "ms".into(), factor: 1.0 });
-        assert_eq!(scale("uJ", 123_456.0), Scaled { unit: "mJ".into(), factor: 1e-3 });
-        assert_eq!(scale("\u{b5}J", 12.0), Scaled { unit: "\u{b5}J".into(), factor: 1.0 });
+        assert_eq!(scale("ms", 800.0), ScaledUnit { unit: "ms".into(), factor: 1.0 });
+        assert_eq!(scale("uJ", 123_456.0), ScaledUnit { unit: "mJ".into(), factor: 1e-3 });
+        assert_eq!(scale("\u{b5}J", 12.0), ScaledUnit { unit: "\u{b5}J".into(), factor: 1.0 });
         assert_eq!(scale("us", 2e10).unit, "s");
         assert_eq!(scale("us", 2e30).unit, "s");
-        assert_eq!(scale("furlong", 1e12), Scaled { unit: "furlong".into(), factor: 1.0 });
+        assert_eq!(scale("furlong", 1e12), ScaledUnit { unit: "furlong".into(), factor: 1.0 });
         assert_eq!(scale("ms", f64::NAN).unit, "ms");
     }
 }

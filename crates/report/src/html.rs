@@ -5,7 +5,7 @@ use askama::Template;
 
 use super::finding::{self, Finding};
 use super::summary::{self, Mark, Row, Subject, Tally};
-use super::{course, figure, plot, svg};
+use super::{figure, plot, step_plot, svg};
 use crate::proof::{ArmResult, ClaimResult, ExperimentResult, Proof, Timekeeping, Verdict};
 
 const PAGE_STYLE: &str = include_str!("../templates/page.css");
@@ -13,7 +13,7 @@ const PAGE_STYLE: &str = include_str!("../templates/page.css");
 /// An experiment with more rows than this is folded in the table; its claims and plots are not.
 const UNFOLDED_ROWS: usize = 20;
 /// A comparison with more metrics has a row for each: a page has room for this many columns of words.
-const MOST_COLUMNS: usize = 6;
+const MAX_COLUMNS: usize = 6;
 
 /// Writes the report. The same proof gives the same bytes.
 pub fn render(proof: &Proof) -> String {
@@ -83,7 +83,7 @@ struct Overview<'a> {
     badge: Badge,
     /// The reason of its failure, in a line.
     failure: Option<&'a str>,
-    sureness: String,
+    sampling: String,
     comparisons: Vec<Comparison>,
     plain: Vec<String>,
 }
@@ -143,7 +143,7 @@ struct Experiment<'a> {
     row_count: usize,
     claims: Vec<Claim<'a>>,
     plots: Vec<Plot<'a>>,
-    courses: Vec<CoursePlot<'a>>,
+    courses: Vec<StepPlot<'a>>,
     samples: String,
     refused: u64,
     unexplained: bool,
@@ -185,7 +185,7 @@ struct Plot<'a> {
 }
 
 /// Lines over the steps of a replicate.
-struct CoursePlot<'a> {
+struct StepPlot<'a> {
     what: &'a str,
     unit: &'a str,
     wide: String,
@@ -286,7 +286,7 @@ fn overview<'a>(proof: &'a Proof, experiment: &'a ExperimentResult) -> Overview<
         title: &experiment.title,
         badge: Badge::of_all(&[experiment]),
         failure: summary::failure(experiment),
-        sureness: format!("{}; samples: {}; {refused}", experiment.mode.word(), samples(experiment)),
+        sampling: format!("{}; samples: {}; {refused}", experiment.mode.word(), samples(experiment)),
         plain: found.iter().filter(|finding| !finding.energy).flat_map(sentences).flatten().collect(),
         comparisons,
     }
@@ -298,12 +298,12 @@ fn comparison(baseline: &str, found: &[Finding]) -> Comparison {
     let arms = summary::distinct(found.iter().map(|finding| finding.arm.as_str()));
     let text = |arm: &str, metric: &str| {
         let finding = found.iter().find(|finding| finding.arm == arm && finding.metric == metric);
-        finding.map_or_else(|| figure::NONE.to_owned(), |finding| finding.text.clone())
+        finding.map_or_else(|| figure::UNAVAILABLE.to_owned(), |finding| finding.text.clone())
     };
     let row_of_arm = |arm: &&str| ((*arm).to_owned(), metrics.iter().map(|metric| text(arm, metric)).collect());
     let row_of_metric = |metric: &&str| ((*metric).to_owned(), arms.iter().map(|arm| text(arm, metric)).collect());
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let (columns, rows) = if metrics.len() > MOST_COLUMNS && arms.len() < metrics.len() {
+    let (columns, rows) = if metrics.len() > MAX_COLUMNS && arms.len() < metrics.len() {
         (owned(&arms), metrics.iter().map(row_of_metric).collect())
     } else {
         (owned(&metrics), arms.iter().map(row_of_arm).collect())
@@ -331,7 +331,7 @@ impl<'a> Experiment<'a> {
             groups: groups(rows),
             claims: result.claims.iter().map(Claim::of).collect(),
             plots: plots.collect(),
-            courses: CoursePlot::all(result, &anchor),
+            courses: StepPlot::all(result, &anchor),
             samples: samples(result),
             refused,
             unexplained: refused > explained,
@@ -420,13 +420,13 @@ impl<'a> Plot<'a> {
     }
 }
 
-impl<'a> CoursePlot<'a> {
+impl<'a> StepPlot<'a> {
     fn all(experiment: &'a ExperimentResult, anchor: &str) -> Vec<Self> {
         let watched = summary::distinct(experiment.courses.iter().map(|course| course.what.as_str()));
         let plot = |(at, what): (usize, &'a str)| {
             let unit = experiment.courses.iter().find(|course| course.what == what).map_or("", |course| &course.unit);
             let [wide, narrow] = [(plot::Size::Wide, "wide"), (plot::Size::Narrow, "narrow")]
-                .map(|(size, name)| course::lines(experiment, what, size, &format!("{anchor}-course-{at}-{name}")));
+                .map(|(size, name)| step_plot::lines(experiment, what, size, &format!("{anchor}-course-{at}-{name}")));
             Self { what, unit, wide, narrow }
         };
         watched.into_iter().enumerate().map(plot).collect()
@@ -440,7 +440,7 @@ impl<'a> Series<'a> {
         let deviation = arm.standard_deviation * scaled.factor;
         let gain = summary::gain(arm, &experiment.arms);
         let empty = arm.samples.is_empty();
-        let shown = |text: String| if empty { figure::NONE.to_owned() } else { text };
+        let shown = |text: String| if empty { figure::UNAVAILABLE.to_owned() } else { text };
         Self {
             arm,
             count: arm.samples.len(),

@@ -4,7 +4,6 @@
 //! all names are escaped.
 
 pub mod brief;
-pub mod course;
 pub mod figure;
 pub mod finding;
 pub mod html;
@@ -13,6 +12,7 @@ pub mod open_metrics;
 pub mod plot;
 pub mod proof;
 pub mod status;
+pub mod step_plot;
 pub mod summary;
 pub mod svg;
 pub mod table;

@@ -48,7 +48,7 @@ pub enum MetricsError {
     Name(String),
     /// A second family of that name.
     #[error("metric family {0:?} exists already")]
-    Twice(String),
+    Duplicate(String),
     /// The unit is not the last part of the name, or an info has one.
     #[error("metric family {name:?} does not end in its unit {unit:?}")]
     Unit {
@@ -107,7 +107,7 @@ impl Exposition {
             return Err(MetricsError::Unit { name: name.to_owned(), unit: unit.to_owned() });
         }
         if !self.families.insert(name.to_owned()) {
-            return Err(MetricsError::Twice(name.to_owned()));
+            return Err(MetricsError::Duplicate(name.to_owned()));
         }
         // Writing to a String cannot fail.
         let _ = writeln!(self.text, "# TYPE {name} {}", kind.word());
@@ -148,7 +148,7 @@ impl Family<'_> {
             MetricKind::Gauge => "",
             _ => return Err(self.refuse(value)),
         };
-        self.take(labels)?;
+        self.reserve_labels(labels)?;
         self.line(suffix, labels, None, value);
         Ok(self)
     }
@@ -162,7 +162,7 @@ impl Family<'_> {
         if self.kind != MetricKind::Info {
             return Err(self.refuse(1.0));
         }
-        self.take(labels)?;
+        self.reserve_labels(labels)?;
         self.line("_info", labels, None, 1.0);
         Ok(self)
     }
@@ -190,7 +190,7 @@ impl Family<'_> {
         if labels.iter().any(|(name, _)| *name == "le") {
             return Err(MetricsError::Label("le".to_owned()));
         }
-        self.take(labels)?;
+        self.reserve_labels(labels)?;
         let mut below: u64 = 0;
         for (index, count) in counts.iter().enumerate() {
             below = below.saturating_add(*count);
@@ -206,7 +206,7 @@ impl Family<'_> {
         MetricsError::Value { name: self.name.clone(), value: value.to_string() }
     }
 
-    fn take(&mut self, labels: Labels<'_>) -> Result<(), MetricsError> {
+    fn reserve_labels(&mut self, labels: Labels<'_>) -> Result<(), MetricsError> {
         let mut set: Vec<(String, String)> = Vec::with_capacity(labels.len());
         for (name, value) in labels {
             if !is_label_name(name) || set.iter().any(|(taken, _)| taken == name) {
@@ -368,7 +368,7 @@ brisk_write_seconds_sum{mechanism="launch"} 2.5
         exposition.family("a", MetricKind::Gauge, "", "").unwrap();
         assert_eq!(
             exposition.family("a", MetricKind::Counter, "", "").unwrap_err(),
-            MetricsError::Twice("a".to_owned())
+            MetricsError::Duplicate("a".to_owned())
         );
     }
 

@@ -79,7 +79,7 @@ struct Layout<'a> {
     size: Size,
     /// Where strips begin and end.
     strip: (f64, f64),
-    scaled: figure::Scaled,
+    scaled: figure::ScaledUnit,
 }
 
 fn draw(experiment: &ExperimentResult, metric: &str, size: Size) -> (Canvas, f64) {
@@ -121,18 +121,18 @@ fn panel(canvas: &mut Canvas, layout: &Layout<'_>, point: &str, arms: &[&ArmResu
         let drawn = arm.samples.iter().copied().chain(arm.ci).chain([arm.median]).chain(paper);
         drawn.map(|value| value * factor).collect::<Vec<f64>>()
     });
-    let scale = Scale::holding(values, layout.strip);
+    let scale = Scale::containing(values, layout.strip);
     let strips_top = y;
     let mut rows = Canvas::new(width);
     for arm in arms {
         y = row(&mut rows, layout, arm, scale, y);
     }
     for (value, _) in scale.ticks(SMALL_SIZE) {
-        let x = scale.place(value);
+        let x = scale.position(value);
         canvas.line("rule", (x, strips_top), (x, y));
     }
     if let Some(baseline) = arms.iter().find(|arm| arm.baseline && arm.median.is_finite()) {
-        let x = scale.place(baseline.median * factor);
+        let x = scale.position(baseline.median * factor);
         canvas.line("reference", (x, strips_top), (x, y));
     }
     canvas.append(&rows);
@@ -145,7 +145,7 @@ fn axis(canvas: &mut Canvas, layout: &Layout<'_>, scale: Scale, y: f64) -> f64 {
     let width = layout.size.width();
     let mut end: f64 = 0.0;
     for (value, label) in scale.ticks(SMALL_SIZE) {
-        let x = scale.place(value);
+        let x = scale.position(value);
         canvas.line("axis", (x, y), (x, y + 4.0));
         let half = svg::text_width(&label, SMALL_SIZE) / 2.0;
         let middle = x.clamp(half, (width - half).max(half));
@@ -209,8 +209,8 @@ fn row(canvas: &mut Canvas, layout: &Layout<'_>, arm: &ArmResult, scale: Scale, 
 
 fn series_number(layout: &Layout<'_>, name: &str) -> usize {
     let is_baseline = |name: &&str| layout.experiment.arms.iter().any(|arm| arm.baseline && arm.name == *name);
-    let place = layout.names.iter().filter(|name| !is_baseline(name)).position(|other| *other == name);
-    place.unwrap_or(0) % SERIES_COLOURS + 1
+    let position = layout.names.iter().filter(|name| !is_baseline(name)).position(|other| *other == name);
+    position.unwrap_or(0) % SERIES_COLOURS + 1
 }
 
 fn tooltip(layout: &Layout<'_>, arm: &ArmResult, median: &str, gain: &str) -> String {
@@ -226,24 +226,24 @@ fn strip(canvas: &mut Canvas, layout: &Layout<'_>, arm: &ArmResult, scale: Scale
     let factor = layout.scaled.factor;
     let half = STRIP_HEIGHT / 2.0;
     if arm.ci.iter().all(|end| end.is_finite()) && !arm.samples.is_empty() {
-        let ends = arm.ci.map(|end| scale.place(end * factor));
+        let ends = arm.ci.map(|end| scale.position(end * factor));
         canvas.rectangle("interval", (ends[0], middle - half), (ends[1] - ends[0], STRIP_HEIGHT), 2.0);
     }
     let mut dots = BTreeSet::new();
     for (index, sample) in arm.samples.iter().enumerate().filter(|(_, sample)| sample.is_finite()) {
         // The step shares no factor with the lanes, so consecutive samples land apart.
         let lane = (index * 3) % LANES;
-        dots.insert(((scale.place(sample * factor) * 2.0).round() as i64, lane));
+        dots.insert(((scale.position(sample * factor) * 2.0).round() as i64, lane));
     }
     let lane_height = (STRIP_HEIGHT - 6.0) / (LANES - 1) as f64;
     let top = middle - (STRIP_HEIGHT - 6.0) / 2.0;
     canvas.dots("sample", dots.into_iter().map(|(x, lane)| (x as f64 / 2.0, top + lane as f64 * lane_height)));
     if arm.median.is_finite() && !arm.samples.is_empty() {
-        let x = scale.place(arm.median * factor);
+        let x = scale.position(arm.median * factor);
         canvas.line("median", (x, middle - half), (x, middle + half));
     }
     if let Some([low, high]) = paper_range(layout, arm) {
-        let ends = [scale.place(low * factor), scale.place(high * factor)];
+        let ends = [scale.position(low * factor), scale.position(high * factor)];
         canvas.line("paper-range", (ends[0], middle), (ends[1], middle));
         for x in if low < high { &ends[..] } else { &ends[..1] } {
             canvas.diamond("paper", (*x, middle), 5.0);
@@ -304,27 +304,27 @@ pub fn gauge(claim: &ClaimResult) -> Option<String> {
     let bounds = requirement.map_or([None, None], FigureRequirement::bounds);
     let values = [claim.measured].into_iter().chain(claim.ci);
     let values = values.chain(bounds.into_iter().flatten()).chain(paper.into_iter().flatten());
-    let scale = Scale::holding(values, (7.0, width - 7.0));
+    let scale = Scale::containing(values, (7.0, width - 7.0));
     let mut canvas = Canvas::new(width);
     if requirement.is_some() {
         let [from, to] =
-            [bounds[0].map_or(0.0, |low| scale.place(low)), bounds[1].map_or(width, |high| scale.place(high))];
+            [bounds[0].map_or(0.0, |low| scale.position(low)), bounds[1].map_or(width, |high| scale.position(high))];
         canvas.rectangle("meets", (from, 2.0), (to - from, height - 4.0), 2.0);
-        for x in bounds.into_iter().flatten().map(|bound| scale.place(bound)) {
+        for x in bounds.into_iter().flatten().map(|bound| scale.position(bound)) {
             canvas.line("threshold", (x, 2.0), (x, height - 2.0));
         }
     }
     canvas.line("rule", (0.0, middle), (width, middle));
     canvas.group("series-1", "", |canvas| {
         if claim.ci.iter().all(|end| end.is_finite()) {
-            let ends = claim.ci.map(|end| scale.place(end));
+            let ends = claim.ci.map(|end| scale.position(end));
             canvas.rectangle("interval", (ends[0], middle - 6.0), (ends[1] - ends[0], 12.0), 2.0);
         }
-        let x = scale.place(claim.measured);
+        let x = scale.position(claim.measured);
         canvas.line("median", (x, middle - 7.0), (x, middle + 7.0));
     });
     if let Some(ends) = paper {
-        let ends = ends.map(|end| scale.place(end));
+        let ends = ends.map(|end| scale.position(end));
         canvas.line("paper-range", (ends[0], middle), (ends[1], middle));
         canvas.diamond("paper", (ends[0], middle), 4.5);
         if ends[1] > ends[0] {

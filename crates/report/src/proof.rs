@@ -98,7 +98,7 @@ pub struct ExperimentResult {
     pub rejections: Vec<Rejection>,
     /// Quantities in the course of a replicate, where they were recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub courses: Vec<CourseResult>,
+    pub courses: Vec<StepSeries>,
     /// Why it failed, if it did; its earlier measurements remain valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -125,7 +125,7 @@ pub enum FailureOf {
 
 /// One quantity in the course of an arm's replicates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CourseResult {
+pub struct StepSeries {
     /// The arm's name.
     pub arm: String,
     /// The recorded quantity (`applications alive`).

@@ -233,7 +233,7 @@ fn series_row<'a>(
         gain: match gain {
             Some(gain) => figure::change(gain.percent, gain.ci),
             None if arm.baseline => "baseline".to_owned(),
-            None => figure::NONE.to_owned(),
+            None => figure::UNAVAILABLE.to_owned(),
         },
         interval: gain.map_or_else(String::new, |gain| figure::interval(gain.percent, gain.ci, "%")),
         mark: judged.map_or(outcome, Mark::of),
@@ -260,7 +260,7 @@ pub fn median(experiment: &ExperimentResult, arm: &ArmResult) -> String {
 }
 
 /// The unit in which every series of this metric is shown.
-pub fn scaled(experiment: &ExperimentResult, arm: &ArmResult) -> figure::Scaled {
+pub fn scaled(experiment: &ExperimentResult, arm: &ArmResult) -> figure::ScaledUnit {
     let largest = experiment
         .arms
         .iter()

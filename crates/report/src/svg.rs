@@ -232,7 +232,7 @@ pub struct Scale {
 
 impl Scale {
     /// A scale that holds all finite `values`, with a little room at both ends.
-    pub fn holding(values: impl IntoIterator<Item = f64>, range: (f64, f64)) -> Self {
+    pub fn containing(values: impl IntoIterator<Item = f64>, range: (f64, f64)) -> Self {
         let (low, high) = values
             .into_iter()
             .filter(|value| value.is_finite())
@@ -246,7 +246,7 @@ impl Scale {
     }
 
     /// The position of `value`, clamped to the range.
-    pub fn place(&self, value: f64) -> f64 {
+    pub fn position(&self, value: f64) -> f64 {
         let share = (value - self.domain.0) / (self.domain.1 - self.domain.0);
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         self.range.0 + share * (self.range.1 - self.range.0)
@@ -258,7 +258,7 @@ impl Scale {
         for most in (2..=7).rev() {
             ticks = labelled_ticks(self.domain, most);
             let widest = ticks.iter().map(|(_, label)| text_width(label, size)).fold(0.0, f64::max);
-            let fits = |pair: &[(f64, String)]| self.place(pair[1].0) - self.place(pair[0].0) >= widest + size;
+            let fits = |pair: &[(f64, String)]| self.position(pair[1].0) - self.position(pair[0].0) >= widest + size;
             if ticks.windows(2).all(fits) {
                 break;
             }
@@ -317,10 +317,10 @@ mod tests {
             vec![f64::MAX, f64::MIN],
             vec![f64::MIN_POSITIVE],
         ] {
-            let scale = Scale::holding(values.iter().copied(), (10.0, 110.0));
+            let scale = Scale::containing(values.iter().copied(), (10.0, 110.0));
             for value in &values {
-                let place = scale.place(*value);
-                assert!((10.0..=110.0).contains(&place), "{values:?} {place}");
+                let position = scale.position(*value);
+                assert!((10.0..=110.0).contains(&position), "{values:?} {position}");
             }
             assert!(scale.ticks(12.0).len() < 12);
         }
@@ -333,7 +333,7 @@ mod tests {
                 let scale = Scale { domain: (low, high), range: (0.0, width) };
                 let ticks = scale.ticks(SMALL_SIZE);
                 let spread = ticks.windows(2).all(|pair| {
-                    let apart = scale.place(pair[1].0) - scale.place(pair[0].0);
+                    let apart = scale.position(pair[1].0) - scale.position(pair[0].0);
                     apart >= (text_width(&pair[0].1, SMALL_SIZE) + text_width(&pair[1].1, SMALL_SIZE)) / 2.0
                 });
                 assert!(spread || ticks.len() <= 3, "{width} {low} {high} {ticks:?}");

@@ -10,19 +10,19 @@ use super::summary::{self, ArmOutcome, Mark, Row, Subject, Tally};
 use crate::proof::{ExperimentResult, Proof, Timekeeping, Verdict};
 
 /// The narrowest table; a narrower terminal breaks its lines.
-pub const LEAST_WIDTH: usize = 80;
+pub const MIN_WIDTH: usize = 80;
 
 const HEADS: [&str; COLUMNS] = ["mechanism, arm", "median", "gain", "95 % interval", "verdict", "paper"];
 const COLUMNS: usize = 6;
 /// No column but the first is wider than this; longer cells continue in the next line.
-const MOST: [usize; COLUMNS] = [usize::MAX, 12, 9, 16, 14, 10];
+const MAX_WIDTHS: [usize; COLUMNS] = [usize::MAX, 12, 9, 16, 14, 10];
 /// From this width on there is room for signs beside verdicts and wider gaps between columns.
-const ROOMY_WIDTH: usize = 100;
+const WIDE_LAYOUT_WIDTH: usize = 100;
 
 /// Writes the table (mechanism, arm, median, gain, interval, verdict, the paper's figure), at most `width` columns wide, and
 /// sentences about each mechanism below it. With `colour` it holds ANSI escapes, else none.
 pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
-    let width = width.max(LEAST_WIDTH);
+    let width = width.max(MIN_WIDTH);
     let tables: Vec<(&ExperimentResult, Vec<Row<'_>>)> =
         proof.experiments.iter().map(|experiment| (experiment, summary::rows(experiment))).collect();
     let columns = Columns::of(tables.iter().flat_map(|(_, rows)| rows), width);
@@ -71,12 +71,13 @@ struct Columns {
 impl Columns {
     /// As wide as the cells need; the first column gets the remaining width.
     fn of<'a>(rows: impl Iterator<Item = &'a Row<'a>>, width: usize) -> Self {
-        let roomy = width >= ROOMY_WIDTH;
-        let mut columns = Self { widths: HEADS.map(UnicodeWidthStr::width), gap: 1 + usize::from(roomy), signs: roomy };
+        let is_wide = width >= WIDE_LAYOUT_WIDTH;
+        let mut columns =
+            Self { widths: HEADS.map(UnicodeWidthStr::width), gap: 1 + usize::from(is_wide), signs: is_wide };
         for row in rows {
             let cells = columns.cells(row);
             for (column, cell) in cells.iter().enumerate() {
-                columns.widths[column] = columns.widths[column].max(cell.width().min(MOST[column]));
+                columns.widths[column] = columns.widths[column].max(cell.width().min(MAX_WIDTHS[column]));
             }
         }
         let others = columns.widths[1..].iter().sum::<usize>() + columns.gap * (COLUMNS - 1);
@@ -96,12 +97,12 @@ impl Columns {
         let sign =
             if self.signs && !row.mark.sign().is_empty() { format!("{} ", row.mark.sign()) } else { String::new() };
         [
-            format!("   {}", clean(label)),
-            abbreviated(&clean(&row.median)),
-            clean(&row.gain),
-            clean(&row.interval),
+            format!("   {}", printable(label)),
+            abbreviated(&printable(&row.median)),
+            printable(&row.gain),
+            printable(&row.interval),
             format!("{sign}{}", row.mark.words()),
-            clean(&row.paper),
+            printable(&row.paper),
         ]
     }
 }
@@ -163,18 +164,18 @@ impl Output {
 
     fn experiment(&mut self, experiment: &ExperimentResult, rows: &[Row<'_>], columns: &Columns) {
         let form = if experiment.quick { "quick" } else { "full" };
-        let head = format!("{}  {}", clean(&experiment.mechanism), clean(&experiment.title));
+        let head = format!("{}  {}", printable(&experiment.mechanism), printable(&experiment.title));
         self.lines(bold(), "", &head);
-        self.lines(dim(), " ", &format!("{} ({form}, {})", clean(&experiment.name), experiment.mode.word()));
+        self.lines(dim(), " ", &format!("{} ({form}, {})", printable(&experiment.name), experiment.mode.word()));
         if let Some(reason) = summary::failure(experiment) {
             let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
-            self.lines(red, " ", &clean(&format!("failed: {reason}")));
+            self.lines(red, " ", &printable(&format!("failed: {reason}")));
         }
         let mut heading = String::new();
         for row in rows {
             match row.subject {
                 Subject::Series(arm, _) => {
-                    let next = [arm.metric.as_str(), arm.point.as_str()].map(clean);
+                    let next = [arm.metric.as_str(), arm.point.as_str()].map(printable);
                     let next = next.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", ");
                     if next != heading {
                         self.lines(Style::new(), " ", &next);
@@ -183,7 +184,7 @@ impl Output {
                 }
                 Subject::Claim(claim) => {
                     let point = if claim.point.is_empty() { String::new() } else { format!(" ({})", claim.point) };
-                    self.lines(Style::new(), " ", &clean(&format!("{}{point}", claim.text)));
+                    self.lines(Style::new(), " ", &printable(&format!("{}{point}", claim.text)));
                 }
             }
             let plain = Style::new();
@@ -197,7 +198,7 @@ impl Output {
         }
         // Notes about the user's own device are printed: readers do not expect them only in the report.
         if experiment.mode == Timekeeping::Native {
-            experiment.notes.iter().for_each(|note| self.lines(Style::new(), " ", &clean(note)));
+            experiment.notes.iter().for_each(|note| self.lines(Style::new(), " ", &printable(note)));
         }
         self.text.push('\n');
     }
@@ -205,11 +206,15 @@ impl Output {
     fn mechanism(&mut self, name: &str, experiments: &[&ExperimentResult]) {
         let tally = Tally::of(experiments.iter().copied());
         let verdict = tally.verdict().map_or(bold(), |verdict| style(Mark::Verdict(verdict)));
-        self.lines(verdict, "", &format!("{}: {}.", clean(name), summary::verdict_words(experiments.iter().copied())));
+        self.lines(
+            verdict,
+            "",
+            &format!("{}: {}.", printable(name), summary::verdict_words(experiments.iter().copied())),
+        );
         for experiment in experiments {
             for finding in finding::findings(experiment).iter().filter(|finding| !finding.energy) {
                 for sentence in plain_words(finding) {
-                    self.lines(Style::new(), "  ", &clean(&format!("{sentence} ({})", experiment.name)));
+                    self.lines(Style::new(), "  ", &printable(&format!("{sentence} ({})", experiment.name)));
                 }
             }
         }
@@ -231,7 +236,7 @@ fn plain_words(finding: &Finding) -> Vec<String> {
 }
 
 /// Names without characters that could move the cursor or change the text's direction.
-pub(super) fn clean(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let hidden = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
         .map(|c| match c {
@@ -292,12 +297,12 @@ mod tests {
 
     #[test]
     fn a_figure_stays_on_its_line() {
-        assert_eq!(wrap(&abbreviated("35134.2 instructions"), MOST[1]), ["35134.2 insn"]);
-        assert_eq!(wrap(&abbreviated("\u{2212}9.50 applications"), MOST[1]), ["\u{2212}9.50 apps"]);
+        assert_eq!(wrap(&abbreviated("35134.2 instructions"), MAX_WIDTHS[1]), ["35134.2 insn"]);
+        assert_eq!(wrap(&abbreviated("\u{2212}9.50 applications"), MAX_WIDTHS[1]), ["\u{2212}9.50 apps"]);
     }
 
     #[test]
     fn names_cannot_move_the_cursor() {
-        assert_eq!(clean("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c d");
+        assert_eq!(printable("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c d");
     }
 }

@@ -5,14 +5,14 @@ use std::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors reserved for the rest of the program.
-const SPARE: u64 = 128;
+const RESERVED_DESCRIPTORS: u64 = 128;
 
 /// Raises the soft limit of open files to the hard limit, and returns how many files may be kept open.
 pub(super) fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let limit = if raised.is_ok() { maximum } else { current };
-    limit.unwrap_or(u64::MAX).saturating_sub(SPARE)
+    limit.unwrap_or(u64::MAX).saturating_sub(RESERVED_DESCRIPTORS)
 }
 
 /// Gives the calling thread its own descriptor table, and closes standard input and output in it (unshare(2)). The other end of
@@ -20,7 +20,7 @@ pub(super) fn raise_limit() -> u64 {
 ///
 /// # Errors
 /// EPERM where a filter forbids it.
-pub fn leave_standard_streams() -> io::Result<()> {
+pub fn unshare_standard_streams() -> io::Result<()> {
     // SAFETY: the other threads keep their open files, and from here on this thread cannot close them.
     if unsafe { libc::unshare(libc::CLONE_FILES) } != 0 {
         return Err(io::Error::last_os_error());
@@ -45,7 +45,7 @@ mod tests {
         };
         let before = streams("/proc/self/fd");
         let left = std::thread::spawn(move || {
-            let outcome = leave_standard_streams();
+            let outcome = unshare_standard_streams();
             (outcome.is_ok(), streams("/proc/thread-self/fd"))
         });
         match left.join().unwrap() {

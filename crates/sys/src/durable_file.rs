@@ -42,7 +42,7 @@ pub fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 /// # Errors
 /// Those of the file system.
 pub fn draft(path: &Path, mode: u32) -> io::Result<File> {
-    remove_if_there(path)?;
+    remove_if_exists(path)?;
     OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
@@ -61,14 +61,14 @@ pub fn read(path: &Path, limit_bytes: u64) -> Option<String> {
 /// # Errors
 /// Those of the file system.
 pub fn remove(path: &Path) -> io::Result<()> {
-    remove_if_there(&path.with_extension("new"))?;
+    remove_if_exists(&path.with_extension("new"))?;
     match path.parent() {
-        Some(folder) if remove_if_there(path)? => sync_folder(folder),
+        Some(folder) if remove_if_exists(path)? => sync_folder(folder),
         _ => Ok(()),
     }
 }
 
-fn remove_if_there(path: &Path) -> io::Result<bool> {
+fn remove_if_exists(path: &Path) -> io::Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

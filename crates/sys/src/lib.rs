@@ -11,15 +11,15 @@ pub mod descriptors;
 pub mod durable_file;
 pub mod error;
 pub mod fields;
+pub mod file_recorder;
 pub mod io;
-pub mod kept_file;
 pub mod kernel;
 pub mod locked_file;
 pub mod memory;
+pub mod open_file;
 pub mod process;
 pub mod root;
 pub mod sched;
-pub mod seen;
 pub mod system;
 pub mod target;
 #[cfg(any(test, feature = "for-tests"))]

@@ -16,7 +16,7 @@ impl LockedFile {
     ///
     /// # Errors
     /// The kernel's answer, where the file system has no locks.
-    pub fn attempt(file: File) -> io::Result<Result<Self, File>> {
+    pub fn try_lock(file: File) -> io::Result<Result<Self, File>> {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Ok(Self(file))),
             Err(Errno::WOULDBLOCK) => Ok(Err(file)),

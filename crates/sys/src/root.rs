@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::error::{DeviceError, Operation};
-use crate::seen::{SeenFile, SeenFiles};
+use crate::file_recorder::{FileRecorder, RecordedFile};
 
 /// No file of /proc or /sys that brisk reads as a whole is longer; a longer one is truncated to this.
 const READ_LIMIT_BYTES: u64 = 4 << 20;
@@ -16,14 +16,14 @@ const READ_LIMIT_BYTES: u64 = 4 << 20;
 const PAGE_BYTES: usize = 4096;
 
 /// A FIFO in the place of a tunable must not block the open until its other end is opened.
-const NEVER_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
+const OPEN_FLAGS: i32 = OFlags::NONBLOCK.bits() as i32;
 
 /// Where /proc, /sys, /dev and /run are found.
 #[derive(Debug, Clone)]
 pub struct Root {
     path: PathBuf,
     /// Records what is read through this copy, if set.
-    seen: Option<SeenFiles>,
+    seen: Option<FileRecorder>,
 }
 
 impl PartialEq for Root {
@@ -47,11 +47,11 @@ impl Root {
 
     /// The same root; what is read through it is recorded in `seen`.
     #[must_use]
-    pub fn noting(&self, seen: &SeenFiles) -> Self {
+    pub fn recording_root(&self, seen: &FileRecorder) -> Self {
         Self { path: self.path.clone(), seen: Some(seen.clone()) }
     }
 
-    fn note(&self, file: &Path, found: impl FnOnce() -> SeenFile) {
+    fn note(&self, file: &Path, found: impl FnOnce() -> RecordedFile) {
         if let Some(seen) = &self.seen {
             seen.note(file, found());
         }
@@ -69,7 +69,7 @@ impl Root {
     }
 
     /// `message` with its paths as named on the device, so that a recorded tree reads like the device.
-    pub fn as_on_device(&self, message: &impl ToString) -> String {
+    pub fn with_device_paths(&self, message: &impl ToString) -> String {
         message.to_string().replace(&self.path("/").display().to_string(), "/")
     }
 
@@ -93,7 +93,7 @@ impl Root {
     /// True when `file` exists and is accessible.
     pub fn exists(&self, file: impl AsRef<Path>) -> bool {
         let exists = self.path(&file).exists();
-        self.note(file.as_ref(), || if exists { SeenFile::Something } else { SeenFile::Nothing });
+        self.note(file.as_ref(), || if exists { RecordedFile::Something } else { RecordedFile::Nothing });
         exists
     }
 
@@ -102,9 +102,9 @@ impl Root {
         let found = fs::metadata(self.path(&file));
         let is_folder = found.as_ref().is_ok_and(fs::Metadata::is_dir);
         self.note(file.as_ref(), || match found {
-            Ok(_) if is_folder => SeenFile::Folder(Vec::new()),
-            Ok(_) => SeenFile::Something,
-            Err(_) => SeenFile::Nothing,
+            Ok(_) if is_folder => RecordedFile::Folder(Vec::new()),
+            Ok(_) => RecordedFile::Something,
+            Err(_) => RecordedFile::Nothing,
         });
         is_folder
     }
@@ -114,17 +114,19 @@ impl Root {
     /// # Errors
     /// [`DeviceError::Io`] when it cannot be opened or read.
     pub fn read(&self, file: impl AsRef<Path>) -> Result<String, DeviceError> {
-        let text = self.read_unnoted(file.as_ref());
-        self.note(file.as_ref(), || text.as_ref().map_or(SeenFile::Nothing, |text| SeenFile::Text(text.clone())));
+        let text = self.read_unrecorded(file.as_ref());
+        self.note(file.as_ref(), || {
+            text.as_ref().map_or(RecordedFile::Nothing, |text| RecordedFile::Text(text.clone()))
+        });
         text
     }
 
-    fn read_unnoted(&self, file: &Path) -> Result<String, DeviceError> {
+    fn read_unrecorded(&self, file: &Path) -> Result<String, DeviceError> {
         let path = self.path(file);
         let fault = |source| DeviceError::io(&path, Operation::Read, source);
         // A page holds nearly every such file: one read and one for the end, where a buffer that grows from empty takes many.
         let mut bytes = Vec::with_capacity(PAGE_BYTES);
-        let file = fs::OpenOptions::new().read(true).custom_flags(NEVER_WAIT).open(&path).map_err(fault)?;
+        let file = fs::OpenOptions::new().read(true).custom_flags(OPEN_FLAGS).open(&path).map_err(fault)?;
         file.take(READ_LIMIT_BYTES).read_to_end(&mut bytes).map_err(fault)?;
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
         text.truncate(text.trim_end().len());
@@ -152,7 +154,7 @@ impl Root {
         let mut file = fs::OpenOptions::new()
             .write(true)
             .truncate(!self.is_system())
-            .custom_flags(NEVER_WAIT)
+            .custom_flags(OPEN_FLAGS)
             .open(&path)
             .map_err(fault)?;
         file.write_all(value.as_bytes()).map_err(fault)
@@ -163,14 +165,14 @@ impl Root {
     /// # Errors
     /// [`DeviceError::Io`] when the folder cannot be listed.
     pub fn list(&self, folder: impl AsRef<Path>) -> Result<Vec<String>, DeviceError> {
-        let names = self.list_unnoted(folder.as_ref());
+        let names = self.list_unrecorded(folder.as_ref());
         self.note(folder.as_ref(), || {
-            names.as_ref().map_or(SeenFile::Nothing, |names| SeenFile::Folder(names.clone()))
+            names.as_ref().map_or(RecordedFile::Nothing, |names| RecordedFile::Folder(names.clone()))
         });
         names
     }
 
-    fn list_unnoted(&self, folder: &Path) -> Result<Vec<String>, DeviceError> {
+    fn list_unrecorded(&self, folder: &Path) -> Result<Vec<String>, DeviceError> {
         let path = self.path(folder);
         let fault = |source| DeviceError::io(&path, Operation::List, source);
         let mut names = Vec::new();

@@ -13,7 +13,7 @@ use crate::BootTime;
 #[derive(Debug)]
 pub struct Timer {
     descriptor: OwnedFd,
-    moment: Option<BootTime>,
+    deadline: Option<BootTime>,
 }
 
 impl Timer {
@@ -23,19 +23,19 @@ impl Timer {
     /// The kernel's answer.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok(Self { descriptor: timerfd_create(TimerfdClockId::Boottime, flags)?, moment: None })
+        Ok(Self { descriptor: timerfd_create(TimerfdClockId::Boottime, flags)?, deadline: None })
     }
 
-    /// Arms the timer for `moment`, or disarms it.
+    /// Arms the timer for `deadline`, or disarms it.
     ///
     /// # Errors
     /// The kernel's answer.
-    pub fn set(&mut self, moment: Option<BootTime>) -> io::Result<()> {
-        if self.moment == moment {
+    pub fn set(&mut self, deadline: Option<BootTime>) -> io::Result<()> {
+        if self.deadline == deadline {
             return Ok(());
         }
         // Zero would disarm it; a time in the past fires at once.
-        let nanoseconds = moment.map_or(0, |moment| moment.nanoseconds().max(1));
+        let nanoseconds = deadline.map_or(0, |deadline| deadline.nanoseconds().max(1));
         let value = Timespec {
             tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: (nanoseconds % 1_000_000_000) as _,
@@ -46,7 +46,7 @@ impl Timer {
             TimerfdTimerFlags::ABSTIME,
             &Itimerspec { it_interval: interval, it_value: value },
         )?;
-        self.moment = moment;
+        self.deadline = deadline;
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl Timer {
     pub fn acknowledge(&mut self) {
         let mut expirations = [0u8; 8];
         if rustix::io::read(&self.descriptor, &mut expirations).is_ok() {
-            self.moment = None;
+            self.deadline = None;
         }
     }
 }

@@ -70,8 +70,9 @@ impl Format {
     ];
 
     fn of(path: &Path) -> anyhow::Result<Self> {
-        let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-        match Self::ALL.into_iter().find(|(name, _)| *name == ending) {
+        let extension =
+            path.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        match Self::ALL.into_iter().find(|(name, _)| *name == extension) {
             Some((_, format)) => Ok(format),
             None => {
                 let known: Vec<String> = Self::ALL.iter().map(|(name, _)| format!(".{name}")).collect();

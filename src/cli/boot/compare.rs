@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::cli::answer;
+use crate::cli::output;
 use brisk_chart::compare::{self, ComparedMeasure, FigureChange, Figures};
 use brisk_chart::summary::seconds;
 use brisk_experiment::statistics;
@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             .map(|change| ProcessLine { process: change.process, unit: "ms", line: Line::of(change) })
             .collect(),
     };
-    answer::print(&report, arguments.json, text)?;
+    output::print(&report, arguments.json, text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -120,7 +120,7 @@ fn recordings(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
         let entry = entry?.path();
         let is_archive =
-            entry.extension().is_some_and(|ending| ["tgz", "gz", "tar"].iter().any(|known| ending == *known));
+            entry.extension().is_some_and(|extension| ["tgz", "gz", "tar"].iter().any(|known| extension == *known));
         if is_archive && entry.is_file() || is_recording(&entry) {
             found.push(entry);
         }

@@ -86,7 +86,7 @@ fn text(boot: &Boot, diagnosis: &Diagnosis) -> String {
         describe(&mut text, boot, finding);
     }
     if diagnosis.findings.is_empty() {
-        let _ = writeln!(text, "  {}", summary::nothing_to_win(diagnosis));
+        let _ = writeln!(text, "  {}", summary::no_gain_text(diagnosis));
     }
     text
 }

@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let java = java(std::env::var_os("JAVA_HOME"));
     let mut command = Command::new(&java);
-    command.arg("-jar").arg(planner).args(words(arguments));
+    command.arg("-jar").arg(planner).args(planner_arguments(arguments));
     let status = command.status().with_context(|| {
         format!("cannot run {}: install a Java 17 (Debian: default-jre-headless) or set JAVA_HOME", java.display())
     })?;
@@ -84,11 +84,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// The planner's arguments.
-fn words(arguments: &Arguments) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["plan".into(), arguments.jars.clone().into(), arguments.list.clone().into()];
+fn planner_arguments(arguments: &Arguments) -> Vec<OsString> {
+    let mut planner_arguments: Vec<OsString> =
+        vec!["plan".into(), arguments.jars.clone().into(), arguments.list.clone().into()];
     let mut option = |name: &str, value: Option<OsString>| {
         if let Some(value) = value {
-            words.extend([name.into(), value]);
+            planner_arguments.extend([name.into(), value]);
         }
     };
     option("--output", Some(arguments.output.clone().into()));
@@ -98,8 +99,8 @@ fn words(arguments: &Arguments) -> Vec<OsString> {
     option("--resources", arguments.resources.clone().map(Into::into));
     option("--ambient", arguments.ambient.clone().map(Into::into));
     option("--speedup", arguments.speedup.clone().map(Into::into));
-    words.extend(arguments.json.then(|| "--json".into()));
-    words
+    planner_arguments.extend(arguments.json.then(|| "--json".into()));
+    planner_arguments
 }
 
 /// Finds the planner in a folder above `program`: an installation prefix, or the repository.
@@ -138,11 +139,11 @@ mod tests {
     // Verifies PRELOAD-2.
     #[test]
     fn the_planner_gets_the_given_options() {
-        let said = words(&parse(&["plan", "a.jar:b.jar", "list", "--output", "p"]));
+        let said = planner_arguments(&parse(&["plan", "a.jar:b.jar", "list", "--output", "p"]));
         assert_eq!(said, ["plan", "a.jar:b.jar", "list", "--output", "p"]);
         let line =
             ["plan", "a.jar", "list", "--json", "-o", "p", "--bind", "c.jar", "--costs", "c", "--ambient", "java."];
-        let said = words(&parse(&line));
+        let said = planner_arguments(&parse(&line));
         let expected =
             ["plan", "a.jar", "list", "--output", "p", "--bind", "c.jar", "--costs", "c", "--ambient", "java."];
         assert_eq!(said[..11], expected);

@@ -8,7 +8,7 @@ use tracing::Level;
 
 use super::watch::{UntilArguments, report};
 use crate::cli::log;
-use brisk_daemon::boot::{Hold, HoldOptions, PLACES, Recording, watch};
+use brisk_daemon::boot::{DEFAULT_OUTPUTS, Hold, HoldOptions, Recording, watch};
 use brisk_sys::Root;
 
 /// Arguments of `brisk boot record`.
@@ -61,11 +61,11 @@ pub struct Arguments {
 /// When nothing can be recorded, or no place is writable.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(Level::WARN);
-    let places = arguments.output.clone();
+    let outputs = arguments.output.clone();
     let recording = Recording {
         period: Duration::from_secs(1) / arguments.rate,
         limit_bytes: arguments.memory_kib as usize * 1024,
-        places: if places.is_empty() { PLACES.map(PathBuf::from).to_vec() } else { places },
+        outputs: if outputs.is_empty() { DEFAULT_OUTPUTS.map(PathBuf::from).to_vec() } else { outputs },
         patience: Duration::from_secs(arguments.patience_s.into()),
     };
     let hold = arguments.performance.then(|| Hold { then: arguments.until.then.clone() });

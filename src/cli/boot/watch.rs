@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cli::answer;
+use crate::cli::output;
 use brisk_daemon::boot::{HoldOptions, Report};
-use brisk_mechanism::boot::Sign;
+use brisk_mechanism::boot::CompletionSign;
 use brisk_sys::Root;
 
 /// The number of the JSON schema.
@@ -20,7 +20,7 @@ pub struct UntilArguments {
     /// End at this sign, or at the first of several: systemd, file:/PATH, process:NAME or
     /// property:NAME=VALUE
     #[arg(long, value_name = "SIGN")]
-    until: Vec<Sign>,
+    until: Vec<CompletionSign>,
     /// End after this many seconds at the latest
     #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600))]
     timeout_s: u32,
@@ -64,7 +64,7 @@ pub fn report(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
     for fault in &report.faults {
         tracing::error!("{fault}");
     }
-    answer::print(&Answer { schema: SCHEMA, report }, json, |answer| text(answer.report))?;
+    output::print(&Answer { schema: SCHEMA, report }, json, |answer| text(answer.report))?;
     let nothing = report.recording.is_none() && report.handed_back.as_ref().is_none_or(Vec::is_empty);
     Ok(if nothing && !report.faults.is_empty() { ExitCode::from(2) } else { ExitCode::SUCCESS })
 }

@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use brisk_sys::Root;
 use brisk_sys::error::sentence;
-use brisk_undo::journal::{Holder, JournalError, Loan, Replay, Restoration, RestoreOutcome, become_owner, other_owner};
+use brisk_undo::journal::{
+    Holder, JournalError, Replay, Restoration, RestoreOutcome, TunableGrant, become_owner, other_owner,
+};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -46,10 +48,10 @@ struct Report<'a> {
 
 /// The result, and the output of the processes that restored the journals of other users.
 #[derive(Debug, Default)]
-struct Done {
+struct RestoreResult {
     replay: Replay,
     /// The output of each process, as text or JSON as requested.
-    said: Vec<String>,
+    child_output: Vec<String>,
     /// True when one of them could not restore everything.
     is_refused: bool,
 }
@@ -59,7 +61,7 @@ struct Done {
 /// # Errors
 /// When a journal cannot be used; a running holder restores everything itself when it is stopped.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let mut done = Done::default();
+    let mut result = RestoreResult::default();
     let mut holders: Vec<_> = arguments.journal.map_or(Holder::ALL.to_vec(), |holder| vec![holder]);
     // The owner of another journal could obstruct its restoration, so root's journals are restored first.
     holders.sort_by_key(|holder| other_owner(&holder.folder(root)).is_some());
@@ -70,7 +72,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         if is_daemon_refused && holder == Holder::Experiment {
             continue;
         }
-        if let Err(error) = restore(holder, arguments, root, &mut done) {
+        if let Err(error) = restore(holder, arguments, root, &mut result) {
             is_daemon_refused |= holder == Holder::Daemon;
             match outcome {
                 Ok(()) => outcome = Err(error),
@@ -78,21 +80,21 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let complete = outcome.is_ok() && done.replay.is_complete() && !done.is_refused;
-    if outcome.is_ok() || !done.replay.restorations.is_empty() || !done.said.is_empty() {
-        let text = if arguments.json { done.json(complete)? } else { done.text(arguments.as_owner) };
+    let complete = outcome.is_ok() && result.replay.is_complete() && !result.is_refused;
+    if outcome.is_ok() || !result.replay.restorations.is_empty() || !result.child_output.is_empty() {
+        let text = if arguments.json { result.json(complete)? } else { result.text(arguments.as_owner) };
         write!(anstream::stdout(), "{text}")?;
     }
     outcome?;
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn restore(holder: Holder, arguments: &Arguments, root: &Root, done: &mut Done) -> anyhow::Result<()> {
+fn restore(holder: Holder, arguments: &Arguments, root: &Root, result: &mut RestoreResult) -> anyhow::Result<()> {
     let folder = holder.folder(root);
     if arguments.as_owner {
         become_owner(&folder).with_context(|| format!("cannot become the owner of {}", folder.display()))?;
     } else if let Some(owner) = other_owner(&folder) {
-        return restore_as(owner, holder, arguments.json, root, done);
+        return restore_as(owner, holder, arguments.json, root, result);
     }
     match Replay::of(holder, &folder, root) {
         Err(error @ JournalError::Locked { .. }) => Err(error).context(
@@ -101,16 +103,16 @@ fn restore(holder: Holder, arguments: &Arguments, root: &Root, done: &mut Done) 
         ),
         Err(error) => Err(error.into()),
         Ok(replay) => {
-            done.replay.append(replay);
+            result.replay.append(replay);
             Ok(())
         }
     }
 }
 
 /// Restores the journal of `owner` in a separate process with that user's rights alone.
-fn restore_as(owner: u32, holder: Holder, json: bool, root: &Root, done: &mut Done) -> anyhow::Result<()> {
+fn restore_as(owner: u32, holder: Holder, json: bool, root: &Root, result: &mut RestoreResult) -> anyhow::Result<()> {
     let folder = holder.folder(root);
-    let _loan = Loan::of(holder, &folder, root, owner);
+    let _grant = TunableGrant::of(holder, &folder, root, owner);
     let output = Command::new("/proc/self/exe")
         .arg("--root")
         .arg(root.path("/"))
@@ -123,20 +125,20 @@ fn restore_as(owner: u32, holder: Holder, json: bool, root: &Root, done: &mut Do
     // If it could not use the journal, it has printed the reason on stderr.
     let code = output.status.code();
     ensure!(matches!(code, Some(0 | 1)), "{} is not restored as user {owner}: {}", folder.display(), output.status);
-    done.is_refused |= code == Some(1);
-    done.said.push(String::from_utf8_lossy(&output.stdout).into_owned());
+    result.is_refused |= code == Some(1);
+    result.child_output.push(String::from_utf8_lossy(&output.stdout).into_owned());
     Ok(())
 }
 
-impl Done {
+impl RestoreResult {
     fn json(&self, complete: bool) -> anyhow::Result<String> {
         let own = serde_json::to_string(&Report { schema: SCHEMA, complete, replay: &self.replay })?;
-        if self.said.is_empty() {
+        if self.child_output.is_empty() {
             return Ok(own + "\n");
         }
         let mut report: Value = serde_json::from_str(&own)?;
-        for said in &self.said {
-            let mut more: Value = serde_json::from_str(said)?;
+        for child_output in &self.child_output {
+            let mut more: Value = serde_json::from_str(child_output)?;
             if let (Value::Array(all), Value::Array(more)) = (&mut report["restorations"], &mut more["restorations"]) {
                 all.append(more);
             }
@@ -160,8 +162,8 @@ impl Done {
             text += &format!("Damaged lines of a journal, which were skipped: {malformed_lines}.\n");
         }
         restorations.iter().for_each(|restoration| text += &line(restoration));
-        text += &self.said.concat();
-        if restorations.is_empty() && self.said.iter().all(String::is_empty) && !as_owner {
+        text += &self.child_output.concat();
+        if restorations.is_empty() && self.child_output.iter().all(String::is_empty) && !as_owner {
             text += "Nothing is left changed.\n";
         }
         text

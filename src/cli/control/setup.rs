@@ -1,4 +1,4 @@
-//! `brisk setup`: shows which mechanisms brisk would switch on here, and writes the configuration if the user agrees.
+//! `brisk setup`: shows which mechanisms brisk would switch on here, and writes the configuration if the user confirms.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write as _};
@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::switch::{drop_in, reload, write_checked};
-use brisk_config::{Layers, Standing, standings};
+use brisk_config::{Activation, Layers, activations};
 use brisk_mechanism::Enabled;
 use brisk_sys::Root;
-use brisk_sys::system::other_managers::{self, Found};
+use brisk_sys::system::other_managers::{self, FoundManager};
 
 const FILE: &str = "setup.toml";
 
@@ -39,8 +39,8 @@ pub struct Arguments {
 
 #[derive(Debug, Serialize)]
 struct Proposal<'a> {
-    mechanisms: &'a [Standing],
-    other_managers: &'a [Found],
+    mechanisms: &'a [Activation],
+    other_managers: &'a [FoundManager],
     file: String,
     written: bool,
 }
@@ -54,29 +54,29 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     // The file of an earlier set-up is ignored, so that its decisions are made again.
     let layers = Layers::read_with(root, &file, "")?;
     let found = other_managers::find(root);
-    let mechanisms = standings(root, &layers.config, &found);
-    let named = root.as_on_device(&file.display());
+    let mechanisms = activations(root, &layers.config, &found);
+    let named = root.with_device_paths(&file.display());
     if !arguments.json {
         write!(anstream::stdout(), "{}", table(&mechanisms, &found))?;
     }
-    let written = arguments.yes || (!arguments.json && agrees(&named)?);
-    let mut said = "nothing was written";
+    let written = arguments.yes || (!arguments.json && confirms(&named)?);
+    let mut reload_result = "nothing was written";
     if written {
         write_checked(root, &file, &settings(&mechanisms))?;
-        said = reload(root)?;
+        reload_result = reload(root)?;
     }
     if arguments.json {
         let proposal = Proposal { mechanisms: &mechanisms, other_managers: &found, file: named, written };
         writeln!(anstream::stdout(), "{}", serde_json::to_string_pretty(&proposal)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let what = if written { format!("{named} is written; {said}") } else { said.to_owned() };
+    let what = if written { format!("{named} is written; {reload_result}") } else { reload_result.to_owned() };
     writeln!(anstream::stdout(), "{what}")?;
     Ok(ExitCode::from(u8::from(!written)))
 }
 
 /// Asks the user on a terminal; without a terminal the answer is no.
-fn agrees(file: &str) -> io::Result<bool> {
+fn confirms(file: &str) -> io::Result<bool> {
     if !io::stdin().is_terminal() {
         writeln!(anstream::stderr(), "brisk: cannot ask, because standard input is no terminal; --yes writes {file}")?;
         return Ok(false);
@@ -89,16 +89,16 @@ fn agrees(file: &str) -> io::Result<bool> {
 }
 
 /// A paragraph for each mechanism: on or off, the reason, the expected gain and what it changes.
-fn table(mechanisms: &[Standing], found: &[Found]) -> String {
+fn table(mechanisms: &[Activation], found: &[FoundManager]) -> String {
     let mut text = String::new();
-    for standing in mechanisms {
+    for activation in mechanisms {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:<14} {}", standing.mechanism, if standing.on { "on" } else { "off" });
-        let _ = writeln!(text, "    why      {}", standing.reason);
-        let _ = writeln!(text, "    gain     {}", standing.gain);
-        let _ = writeln!(text, "    changes  {}", standing.changes);
+        let _ = writeln!(text, "{:<14} {}", activation.mechanism, if activation.on { "on" } else { "off" });
+        let _ = writeln!(text, "    why      {}", activation.reason);
+        let _ = writeln!(text, "    gain     {}", activation.gain);
+        let _ = writeln!(text, "    changes  {}", activation.changes);
     }
-    for Found { name, evidence } in found {
+    for FoundManager { name, evidence } in found {
         let _ = writeln!(text, "found {name} ({evidence})");
     }
     text
@@ -106,14 +106,14 @@ fn table(mechanisms: &[Standing], found: &[Found]) -> String {
 
 /// The file's text. It leaves out what the user has set elsewhere. A mechanism that is on is written as "auto", not as true,
 /// so that it still yields to another manager that is installed later.
-fn settings(mechanisms: &[Standing]) -> String {
+fn settings(mechanisms: &[Activation]) -> String {
     let mut text =
         "# Written by `brisk setup`, which overwrites it; `brisk enable` and `brisk disable` take precedence.\n"
             .to_owned();
-    for standing in mechanisms.iter().filter(|standing| standing.enabled == Enabled::Auto) {
-        let (word, enabled) = if standing.on { ("on", Enabled::Auto) } else { ("off", Enabled::Off) };
-        let reason = standing.reason.replace(char::is_control, " ");
-        let _ = writeln!(text, "\n# {word}: {reason}\n[{}]\nenabled = {enabled}", standing.mechanism);
+    for activation in mechanisms.iter().filter(|activation| activation.enabled == Enabled::Auto) {
+        let (word, enabled) = if activation.on { ("on", Enabled::Auto) } else { ("off", Enabled::Off) };
+        let reason = activation.reason.replace(char::is_control, " ");
+        let _ = writeln!(text, "\n# {word}: {reason}\n[{}]\nenabled = {enabled}", activation.mechanism);
     }
     text
 }
@@ -126,7 +126,7 @@ mod tests {
     // Verifies ON-3.
     #[test]
     fn setup_writes_a_configuration_and_keeps_the_users_settings() {
-        let standing = |mechanism, enabled, on| Standing {
+        let activation = |mechanism, enabled, on| Activation {
             mechanism,
             enabled,
             on,
@@ -135,10 +135,10 @@ mod tests {
             changes: String::new(),
         };
         let text = settings(&[
-            standing("launch", Enabled::Auto, true),
-            standing("placement", Enabled::On, true),
-            standing("memory.zram", Enabled::Off, false),
-            standing("memory.killer", Enabled::Auto, false),
+            activation("launch", Enabled::Auto, true),
+            activation("placement", Enabled::On, true),
+            activation("memory.zram", Enabled::Off, false),
+            activation("memory.killer", Enabled::Auto, false),
         ]);
         let config = Config::parse(&text).unwrap();
         assert_eq!((config.launch.enabled, config.memory.killer.enabled), (Enabled::Auto, Enabled::Off));

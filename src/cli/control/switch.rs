@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, ensure};
 
-use brisk_config::standing::SWITCHED;
+use brisk_config::activation::SWITCHABLE;
 use brisk_config::{Layers, edit};
 use brisk_daemon::control::connection::{Connection, ConnectionError};
 use brisk_daemon::control::protocol::Request;
@@ -15,7 +15,7 @@ use brisk_sys::{Root, durable_file};
 
 /// Sorts after the file of `brisk setup`, so the user's switches take precedence.
 const FILE: &str = "switched.toml";
-const RIGHTS: u32 = 0o644;
+const FILE_MODE: u32 = 0o644;
 
 /// Arguments of `brisk enable`.
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ Examples:
   sudo brisk enable launch --auto    let brisk decide again")]
 pub struct EnableArguments {
     /// The mechanism
-    #[arg(value_name = "MECHANISM", value_parser = clap::builder::PossibleValuesParser::new(SWITCHED))]
+    #[arg(value_name = "MECHANISM", value_parser = clap::builder::PossibleValuesParser::new(SWITCHABLE))]
     mechanism: String,
     /// Let brisk decide: on where it helps and no other manager does the job
     #[arg(long)]
@@ -48,7 +48,7 @@ Example:
   sudo brisk disable launch")]
 pub struct DisableArguments {
     /// The mechanism
-    #[arg(value_name = "MECHANISM", value_parser = clap::builder::PossibleValuesParser::new(SWITCHED))]
+    #[arg(value_name = "MECHANISM", value_parser = clap::builder::PossibleValuesParser::new(SWITCHABLE))]
     mechanism: String,
 }
 
@@ -73,25 +73,25 @@ fn switch(root: &Root, mechanism: &str, enabled: Enabled) -> anyhow::Result<Exit
     let file = drop_in(root, FILE);
     let before = text_of(&file)?;
     let text = edit::set_enabled(&before, mechanism, enabled)
-        .map_err(|error| anyhow!("{}: {error}; nothing was changed", root.as_on_device(&file.display())))?;
+        .map_err(|error| anyhow!("{}: {error}; nothing was changed", root.with_device_paths(&file.display())))?;
     let layers = Layers::read_with(root, &file, &text)?;
     let setting = layers.settings.get(&format!("{mechanism}.enabled")).and_then(|setting| setting.origin.as_deref());
-    if let Some(winner) = setting.filter(|&winner| winner != file) {
-        let winner = root.as_on_device(&winner.display());
+    if let Some(overriding_file) = setting.filter(|&overriding_file| overriding_file != file) {
+        let overriding_file = root.with_device_paths(&overriding_file.display());
         return Err(anyhow!(
-            "{winner} also sets {mechanism}.enabled and takes precedence: change it there; nothing was changed"
+            "{overriding_file} also sets {mechanism}.enabled and takes precedence: change it there; nothing was changed"
         ));
     }
     write_checked(root, &file, &text)?;
     let mut stdout = anstream::stdout();
-    writeln!(stdout, "{}: {mechanism}.enabled = {enabled}", root.as_on_device(&file.display()))?;
+    writeln!(stdout, "{}: {mechanism}.enabled = {enabled}", root.with_device_paths(&file.display()))?;
     writeln!(stdout, "{}", reload(root)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The drop-in `name` in the administrator's folder.
 pub(super) fn drop_in(root: &Root, name: &str) -> PathBuf {
-    Layers::own_folder(root).join("brisk.toml.d").join(name)
+    Layers::user_folder(root).join("brisk.toml.d").join(name)
 }
 
 /// The text of `file`; empty when the file does not exist.
@@ -111,7 +111,7 @@ pub(super) fn write_checked(root: &Root, file: &Path, text: &str) -> anyhow::Res
     Layers::read_with(root, file, text).context("nothing was changed")?;
     let is_plain = file.symlink_metadata().map_or(true, |metadata| metadata.is_file());
     ensure!(is_plain, "{} is not a regular file: nothing was changed", file.display());
-    durable_file::write(file, text, RIGHTS)
+    durable_file::write(file, text, FILE_MODE)
         .with_context(|| format!("cannot write {} (run as root); nothing was changed", file.display()))
 }
 

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::cli::answer;
-use brisk_config::{Config, Layers, Standing, standings};
+use crate::cli::output;
+use brisk_config::{Activation, Config, Layers, activations};
 use brisk_daemon::control::connection::{Connection, ConnectionError};
 use brisk_daemon::control::protocol::Request;
 use brisk_daemon::status::Status;
@@ -69,15 +69,15 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Err(ConnectionError::NoDaemon { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let config = in_force(status.as_ref(), root)?;
-    let standings = standings(root, &config, &other_managers::find(root));
-    let answer = Answer::of(status.as_ref(), standings.into());
-    answer::print(&answer, arguments.json, Answer::render)?;
+    let config = effective_config(status.as_ref(), root)?;
+    let activations = activations(root, &config, &other_managers::find(root));
+    let answer = Answer::of(status.as_ref(), activations.into());
+    output::print(&answer, arguments.json, Answer::render)?;
     Ok(ExitCode::from(u8::from(status.is_none())))
 }
 
 /// The configuration that the daemon has read, or would read.
-fn in_force(status: Option<&Status>, root: &Root) -> anyhow::Result<Config> {
+fn effective_config(status: Option<&Status>, root: &Root) -> anyhow::Result<Config> {
     let layers = match status.map(|status| status.configuration.as_slice()) {
         Some([]) => return Ok(Config::default()),
         // A daemon that was started with --config.
@@ -88,8 +88,8 @@ fn in_force(status: Option<&Status>, root: &Root) -> anyhow::Result<Config> {
 }
 
 impl Answer {
-    fn of(status: Option<&Status>, standings: Vec<Standing>) -> Self {
-        let mechanisms = standings.into_iter().map(|standing| Line::of(status, standing)).collect();
+    fn of(status: Option<&Status>, activations: Vec<Activation>) -> Self {
+        let mechanisms = activations.into_iter().map(|activation| Line::of(status, activation)).collect();
         let leases = status.into_iter().flat_map(|status| &status.leases);
         let held = leases.map(|lease| Held {
             target: lease.target.to_string(),
@@ -117,18 +117,18 @@ impl Answer {
 }
 
 impl Line {
-    /// A running daemon's own report takes precedence over the `standing` computed here.
-    fn of(status: Option<&Status>, standing: Standing) -> Self {
-        let Standing { mechanism, on, reason, .. } = standing;
+    /// A running daemon's own report takes precedence over the `activation` computed here.
+    fn of(status: Option<&Status>, activation: Activation) -> Self {
+        let Activation { mechanism, on, reason, .. } = activation;
         if let Some(part) = status.and_then(|status| status.part(mechanism)) {
             return Self { mechanism: mechanism.to_owned(), on: part.on, reason: part.reason.clone(), now: None };
         }
-        let its_own = status.and_then(|status| status.mechanisms.iter().find(|it| it.name == mechanism));
-        let Some(its_own) = its_own else {
+        let reported = status.and_then(|status| status.mechanisms.iter().find(|it| it.name == mechanism));
+        let Some(reported) = reported else {
             return Self { mechanism: mechanism.to_owned(), on, reason, now: None };
         };
-        let on = its_own.support.state == SupportState::Active;
-        let now = its_own.activity.as_ref().map(|activity| activity.text.clone());
-        Self { mechanism: mechanism.to_owned(), on, reason: its_own.support.reason.clone(), now }
+        let on = reported.support.state == SupportState::Active;
+        let now = reported.activity.as_ref().map(|activity| activity.text.clone());
+        Self { mechanism: mechanism.to_owned(), on, reason: reported.support.reason.clone(), now }
     }
 }

@@ -92,11 +92,11 @@ impl DeviceReport {
     pub fn of(root: &Root) -> Self {
         let mut faults = Vec::new();
         let policies = Policies::read(root);
-        faults.extend(policies.faults.iter().map(|fault| root.as_on_device(fault)));
+        faults.extend(policies.faults.iter().map(|fault| root.with_device_paths(fault)));
         let mut cpus = |read: fn(&Root) -> Result<Vec<u32>, DeviceError>| match read(root) {
             Ok(cpus) => Some(hotplug::format_list(&cpus)),
             Err(fault) => {
-                faults.push(root.as_on_device(&fault));
+                faults.push(root.with_device_paths(&fault));
                 None
             }
         };
@@ -145,9 +145,9 @@ impl JournalReport {
     fn of(root: &Root, real: &Path) -> Self {
         let (state, fault) = match JournalState::of(real) {
             Ok(state) => (Some(state), None),
-            Err(error) => (None, Some(root.as_on_device(&error))),
+            Err(error) => (None, Some(root.with_device_paths(&error))),
         };
-        Self { folder: root.as_on_device(&real.display()).into(), state, fault }
+        Self { folder: root.with_device_paths(&real.display()).into(), state, fault }
     }
 }
 
@@ -177,18 +177,18 @@ fn top_app(root: &Root) -> Interface {
 fn control_groups(root: &Root) -> Interface {
     let name = "control groups";
     let groups = Groups::of(root, &GroupChoice::Auto);
-    match &groups.refusal {
+    match &groups.unsupported_reason {
         None => Interface { name, available: true, reason: groups.describe(), advice: String::new() },
-        Some(refusal) => {
+        Some(unsupported_reason) => {
             let advice =
                 "placement uses masks and nice values; placement.groups names a sub-tree that is delegated to it";
-            Interface { name, available: false, reason: refusal.clone(), advice: advice.to_owned() }
+            Interface { name, available: false, reason: unsupported_reason.clone(), advice: advice.to_owned() }
         }
     }
 }
 
 fn utilization_clamps(root: &Root) -> Interface {
-    let (available, reason) = match uclamp::evidence(root) {
+    let (available, reason) = match uclamp::support_file(root) {
         Some(file) => (true, format!("{file} exists")),
         None => (false, "/proc/sys/kernel/sched_util_clamp_min does not exist (CONFIG_UCLAMP_TASK)".to_owned()),
     };
@@ -202,7 +202,7 @@ fn pressure(root: &Root) -> Interface {
         Ok(_) => (true, format!("{FILE} can be read"), ""),
         Err(DeviceError::Malformed { .. }) => (false, format!("{FILE} is not as documented"), ""),
         Err(error) if error.is_missing() => (false, format!("{FILE} does not exist (CONFIG_PSI)"), NO_PRESSURE),
-        Err(error) => (false, root.as_on_device(&error), error.advice()),
+        Err(error) => (false, root.with_device_paths(&error), error.advice()),
     };
     Interface { name: "pressure stall information", available, reason, advice: advice.to_owned() }
 }
@@ -224,9 +224,11 @@ pub fn writeback(root: &Root, wished: &str) -> Option<Interface> {
             format!("{file} exists; no device is configured"),
             "memory.zram.backing_device names one, memory.killer.writeback.daily_kib limits what is written in a day",
         ),
-        None => match zram::is_free(root, wished) {
+        None => match zram::ensure_unused(root, wished) {
             Ok(()) => (true, format!("{file} exists; {wished}, which is configured, is free"), ""),
-            Err(error) => (false, root.as_on_device(&error), "see memory.zram.backing_device in the configuration"),
+            Err(error) => {
+                (false, root.with_device_paths(&error), "see memory.zram.backing_device in the configuration")
+            }
         },
     };
     Some(Interface { name: "writeback of zram", available, reason, advice: advice.to_owned() })
@@ -277,7 +279,7 @@ fn energy(root: &Root) -> Interface {
         return Interface { name, available: true, reason, advice: String::new() };
     }
     let (reason, advice) = match all.first().map(|meter| meter.read(root)) {
-        Some(Err(error)) => (root.as_on_device(&error), error.advice()),
+        Some(Err(error)) => (root.with_device_paths(&error), error.advice()),
         _ => ("neither powercap, nor a CPU's power rail, nor a battery".to_owned(), ""),
     };
     Interface { name, available: false, reason, advice: advice.to_owned() }

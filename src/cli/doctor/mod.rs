@@ -9,15 +9,15 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::cli::answer;
-use brisk_config::{Config, Layers, Standing, standings};
+use crate::cli::output;
+use brisk_config::{Activation, Config, Layers, activations};
 use brisk_daemon::control::connection::Connection;
 use brisk_daemon::control::protocol::Request;
 use brisk_daemon::status::Status;
 use brisk_experiment::reboots;
 use brisk_mechanism::{Job, Support, SupportState, boot, launch, lookup, memory, placement};
 use brisk_sys::Root;
-use brisk_sys::system::other_managers::{self, Found};
+use brisk_sys::system::other_managers::{self, FoundManager};
 use facts::DeviceReport;
 
 /// The number of the JSON schema.
@@ -49,7 +49,7 @@ struct Report {
     device: DeviceReport,
     mechanisms: Vec<MechanismReport>,
     /// What a daemon with this configuration switches on here, and why.
-    enabled: Vec<Standing>,
+    enabled: Vec<Activation>,
     /// Other programs that do the job of a mechanism.
     other_managers: Vec<OtherManagerReport>,
     /// The error in the configuration; the defaults are then assumed.
@@ -68,7 +68,7 @@ struct MechanismReport {
 #[derive(Debug, Serialize)]
 struct OtherManagerReport {
     #[serde(flatten)]
-    found: Found,
+    found: FoundManager,
     does: String,
     mechanism: &'static str,
 }
@@ -80,7 +80,7 @@ struct OtherManagerReport {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let report = Report::of(root);
     let width = if std::io::stdout().is_terminal() { terminal_width() } else { text::DEFAULT_WIDTH };
-    answer::print(&report, arguments.json, |report| text::render(report, width))?;
+    output::print(&report, arguments.json, |report| text::render(report, width))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,28 +94,33 @@ impl Report {
         let mut device = DeviceReport::of(root);
         let (config, configuration_fault) = match Layers::read(root) {
             Ok(layers) => (layers.config, None),
-            Err(error) => (Config::default(), Some(root.as_on_device(&error.to_string()))),
+            Err(error) => (Config::default(), Some(root.with_device_paths(&error.to_string()))),
         };
         device.interfaces.extend(facts::writeback(root, &config.memory.zram.backing_device));
         let found = other_managers::find(root);
         let daemon = ask_daemon(root);
-        let enabled = standings(root, &config, &found).into_iter().map(|standing| known_to(daemon.as_ref(), standing));
+        let enabled = activations(root, &config, &found)
+            .into_iter()
+            .map(|activation| prefer_daemon_state(daemon.as_ref(), activation));
         let enabled = enabled.collect();
         // One entry for each mechanism; a running daemon's own report takes precedence.
         let mechanisms = [
             ("boot", support_of_boots(root)),
             ("launch", launch::support(root, &config.launch, false)),
-            ("placement", placement::support(root, &config.placement, false, Job::Priorities.doers(&found).as_deref())),
+            (
+                "placement",
+                placement::support(root, &config.placement, false, Job::Priorities.managers(&found).as_deref()),
+            ),
             ("memory", memory::support(root, &memory::MemoryDevice::probe(root))),
             ("lookup", lookup::support(root)),
         ];
         let mechanisms = mechanisms.into_iter().map(|(name, support)| {
-            let its_own = daemon.as_ref().and_then(|status| status.mechanisms.iter().find(|it| it.name == name));
+            let reported = daemon.as_ref().and_then(|status| status.mechanisms.iter().find(|it| it.name == name));
             // A mechanism can be active without the daemon.
-            let its_own = its_own.filter(|_| support.state != SupportState::Active);
+            let reported = reported.filter(|_| support.state != SupportState::Active);
             // The daemon knows no more about boots, unless one is being held.
-            let its_own = its_own.filter(|it| name != boot::watch::NAME || it.support.state == SupportState::Active);
-            MechanismReport::of(root, name, its_own.map_or(support, |it| it.support.clone()))
+            let reported = reported.filter(|it| name != boot::watch::NAME || it.support.state == SupportState::Active);
+            MechanismReport::of(root, name, reported.map_or(support, |it| it.support.clone()))
         });
         let mechanisms = mechanisms.collect();
         let other_managers = found.into_iter().map(OtherManagerReport::of).collect();
@@ -124,21 +129,21 @@ impl Report {
     }
 }
 
-/// Prefers the running daemon's own report to `standing`.
-fn known_to(daemon: Option<&Status>, standing: Standing) -> Standing {
-    let Some(status) = daemon else { return standing };
-    let mechanism = status.mechanisms.iter().find(|it| it.name == standing.mechanism);
-    let told = mechanism.map(|it| (it.support.state == SupportState::Active, &it.support.reason));
-    match status.part(standing.mechanism).map(|part| (part.on, &part.reason)).or(told) {
-        Some((on, reason)) => Standing { on, reason: reason.clone(), ..standing },
-        None => standing,
+/// Prefers the running daemon's own report to `activation`.
+fn prefer_daemon_state(daemon: Option<&Status>, activation: Activation) -> Activation {
+    let Some(status) = daemon else { return activation };
+    let mechanism = status.mechanisms.iter().find(|it| it.name == activation.mechanism);
+    let mechanism_state = mechanism.map(|it| (it.support.state == SupportState::Active, &it.support.reason));
+    match status.part(activation.mechanism).map(|part| (part.on, &part.reason)).or(mechanism_state) {
+        Some((on, reason)) => Activation { on, reason: reason.clone(), ..activation },
+        None => activation,
     }
 }
 
 /// The support for boots, and whether a series of reboots is under way.
 fn support_of_boots(root: &Root) -> Support {
     let mut support = boot::support(root);
-    if reboots::are_under_way(root) {
+    if reboots::is_series_active(root) {
         support.reason += "; a series of reboots is under way (to end it: brisk prove --here --stop)";
     }
     support
@@ -151,7 +156,7 @@ fn ask_daemon(root: &Root) -> Option<Status> {
 }
 
 impl OtherManagerReport {
-    fn of(found: Found) -> Self {
+    fn of(found: FoundManager) -> Self {
         let job = Job::of(found.name);
         Self { found, does: job.to_string(), mechanism: job.mechanism() }
     }
@@ -159,7 +164,7 @@ impl OtherManagerReport {
 
 impl MechanismReport {
     fn of(root: &Root, name: &'static str, mut support: Support) -> Self {
-        support.reason = root.as_on_device(&support.reason);
+        support.reason = root.with_device_paths(&support.reason);
         Self { name, support }
     }
 }

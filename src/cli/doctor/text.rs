@@ -17,7 +17,7 @@ pub(super) const DEFAULT_WIDTH: usize = 100;
 const NAME_WIDTH: usize = 28;
 const BOLD: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
-const MIDDLING: Style = AnsiColor::Yellow.on_default();
+const WARN: Style = AnsiColor::Yellow.on_default();
 const FAINT: Style = Style::new().dimmed();
 
 /// The whole report, wrapped to `width` columns; the output stream keeps or strips the colours.
@@ -34,7 +34,7 @@ pub(super) fn render(report: &Report, width: usize) -> String {
     for mechanism in &report.mechanisms {
         let (word, style) = match mechanism.support.state {
             SupportState::Unsupported => ("unsupported", FAINT),
-            SupportState::Available => ("available", MIDDLING),
+            SupportState::Available => ("available", WARN),
             SupportState::Active => ("active", GOOD),
         };
         page.entry(mechanism.name, word, style, &mechanism.support.reason, &mechanism.support.advice);
@@ -57,12 +57,12 @@ pub(super) fn render(report: &Report, width: usize) -> String {
 
 fn switched_on(page: &mut Page, report: &Report) {
     page.heading("Switched on");
-    for standing in &report.enabled {
-        let (word, style) = if standing.on { ("on", GOOD) } else { ("off", FAINT) };
-        let word = format!("{word} (enabled = {})", standing.enabled);
+    for activation in &report.enabled {
+        let (word, style) = if activation.on { ("on", GOOD) } else { ("off", FAINT) };
+        let word = format!("{word} (enabled = {})", activation.enabled);
         // The reason is not repeated if the list of mechanisms already shows it.
-        let is_told = report.mechanisms.iter().any(|mechanism| mechanism.support.reason == standing.reason);
-        page.entry(standing.mechanism, &word, style, if is_told { "" } else { &standing.reason }, "");
+        let is_duplicate = report.mechanisms.iter().any(|mechanism| mechanism.support.reason == activation.reason);
+        page.entry(activation.mechanism, &word, style, if is_duplicate { "" } else { &activation.reason }, "");
     }
 }
 

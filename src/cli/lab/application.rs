@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 
 use brisk_experiment::applications::Applications;
-use brisk_experiment::applications::play::{Player, Services};
+use brisk_experiment::applications::simulate::{Services, SimulatedApplication};
 use brisk_experiment::lookup::Client;
 use brisk_mechanism::lookup::services::names;
 use brisk_sys::binder::WireFormat;
@@ -55,7 +55,7 @@ pub struct Arguments {
 /// When the storage cannot be read, or memory cannot be allocated.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.held {
-        return begin_when_told();
+        return wait_for_start();
     }
     let workload = Applications::standard()?;
     let count = workload.list.len();
@@ -67,11 +67,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let storage = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let Arguments { number, seed, turns_per_ms, .. } = *arguments;
     let services = services(arguments)?;
-    let mut player = Player { workload: &workload, number, seed, turns_per_ms, storage: &storage, services };
+    let mut application =
+        SimulatedApplication { workload: &workload, number, seed, turns_per_ms, storage: &storage, services };
     if arguments.grow {
-        player.grow()?;
+        application.grow()?;
     } else {
-        player.play()?;
+        application.play()?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,7 +90,7 @@ fn services(arguments: &Arguments) -> anyhow::Result<Option<Services>> {
 }
 
 /// Waits until the process that started this one has finished its set-up, then executes the application alone.
-fn begin_when_told() -> anyhow::Result<ExitCode> {
+fn wait_for_start() -> anyhow::Result<ExitCode> {
     println!("held");
     // Byte by byte, to read no more than the line: taps follow on the same pipe.
     let mut byte = [0];

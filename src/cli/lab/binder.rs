@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::cli::lookup::context::{ContextArguments, wire_format};
-use brisk_experiment::lookup::{Cast, Manager};
+use brisk_experiment::lookup::{LookupProcesses, Manager};
 use brisk_lab::binder::{ContextManager, programs, register_and_serve};
 use brisk_mechanism::lookup::services::names;
 use brisk_sys::Root;
@@ -109,12 +109,12 @@ pub fn run_programs(arguments: &ProgramsArguments, root: &Root) -> anyhow::Resul
         let profile = format.transparent_profile();
         CacheSettings { root, context: &context, files: &files, profile }.apply()?;
     }
-    let mut casts: Vec<Option<Cast>> = programs::devices().map(|_| None).collect();
+    let mut processes: Vec<Option<LookupProcesses>> = programs::devices().map(|_| None).collect();
     let mut restart = |which: Option<usize>| -> anyhow::Result<()> {
         for (index, device) in programs::devices().enumerate().filter(|(index, _)| which.is_none_or(|it| it == *index))
         {
-            casts[index] = None;
-            casts[index] = Some(Cast::start_manager(device, format, &manager)?);
+            processes[index] = None;
+            processes[index] = Some(LookupProcesses::start_manager(device, format, &manager)?);
         }
         Ok(())
     };

@@ -18,11 +18,11 @@ use brisk_undo::guardian::Guardian;
 use brisk_undo::journal::{Holder, Journal, JournalError, Replay};
 
 /// A guardian that needs longer to revert a few leases is broken.
-const PATIENCE: Duration = Duration::from_secs(20);
+const GUARDIAN_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest life of a daemon: enough for some hundred leases, and for a few guardians when those are killed.
 const LONGEST_LIFE_US: usize = 20_000;
 /// A guardian that was being started when its daemon died must restore within this time.
-const UNTOLD_PATIENCE: Duration = Duration::from_secs(1);
+const UNREPORTED_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest time from the death of a guardian to that of its daemon.
 const LONGEST_DELAY_US: f64 = 2_000_000.0;
 
@@ -83,7 +83,7 @@ struct Tally {
 /// When processes cannot be started or killed, or a tunable cannot be read.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     if arguments.be_daemon {
-        return lease_for_ever(arguments, root);
+        return run_leasing_daemon(arguments, root);
     }
     let originals = values(arguments, root)?;
     for (tunable, original) in arguments.tunables.iter().zip(&originals) {
@@ -148,7 +148,7 @@ fn kill_both(
     arguments: &Arguments,
     root: &Root,
     originals: &[Option<String>],
-    (daemon, guardian, delay): (&mut Daemon, &mut Watched, Duration),
+    (daemon, guardian, delay): (&mut Daemon, &mut GuardianHandle, Duration),
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     guardian.kill()?;
@@ -179,7 +179,7 @@ fn is_restored_soon(
 ) -> anyhow::Result<bool> {
     let checked = Instant::now();
     while values(arguments, root)? != originals {
-        if delay.is_zero() || checked.elapsed() > UNTOLD_PATIENCE {
+        if delay.is_zero() || checked.elapsed() > UNREPORTED_TIMEOUT {
             return Ok(false);
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -225,17 +225,17 @@ impl Daemon {
         Ok(Self { child, lines: BufReader::new(stdout) })
     }
 
-    fn next_guardian(&mut self) -> anyhow::Result<Watched> {
+    fn next_guardian(&mut self) -> anyhow::Result<GuardianHandle> {
         self.remaining_guardian()?.context("the daemon ended before it had a guardian; see its messages above")
     }
 
     /// The next guardian that the daemon has reported; `None` when it is dead and no further one was reported.
-    fn remaining_guardian(&mut self) -> anyhow::Result<Option<Watched>> {
+    fn remaining_guardian(&mut self) -> anyhow::Result<Option<GuardianHandle>> {
         let mut line = String::new();
         if self.lines.read_line(&mut line)? == 0 {
             return Ok(None);
         }
-        Watched::open(line.trim().parse().with_context(|| format!("not a guardian's pid: {line:?}"))?).map(Some)
+        GuardianHandle::open(line.trim().parse().with_context(|| format!("not a guardian's pid: {line:?}"))?).map(Some)
     }
 
     fn kill(&mut self) -> anyhow::Result<()> {
@@ -253,9 +253,9 @@ impl Drop for Daemon {
 }
 
 /// A guardian, which is not a child of this process; `None` when it had ended before it was opened.
-struct Watched(Option<(Pid, OwnedFd)>);
+struct GuardianHandle(Option<(Pid, OwnedFd)>);
 
-impl Watched {
+impl GuardianHandle {
     fn open(pid: i32) -> anyhow::Result<Self> {
         let pid = Pid::from_raw(pid).context("zero is no guardian")?;
         match pidfd_open(pid, PidfdFlags::empty()) {
@@ -279,9 +279,11 @@ impl Watched {
         let Some((pid, fd)) = &self.0 else { return Ok(()) };
         let started = Instant::now();
         loop {
-            let left = Timespec::try_from(PATIENCE.saturating_sub(started.elapsed())).ok();
+            let left = Timespec::try_from(GUARDIAN_TIMEOUT.saturating_sub(started.elapsed())).ok();
             match poll(&mut [PollFd::new(fd, PollFlags::IN)], left.as_ref()) {
-                Ok(0) => bail!("guardian {} has not ended within {} s", pid.as_raw_nonzero(), PATIENCE.as_secs()),
+                Ok(0) => {
+                    bail!("guardian {} has not ended within {} s", pid.as_raw_nonzero(), GUARDIAN_TIMEOUT.as_secs())
+                }
                 Ok(_) => return Ok(()),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -291,7 +293,7 @@ impl Watched {
 }
 
 /// The daemon's loop: it leases and releases at random until it is killed, and starts a new guardian when one has died.
-fn lease_for_ever(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+fn run_leasing_daemon(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let folder = root.runtime_folder();
     let mut journal = Journal::open(Holder::Daemon, &folder, root)?;
     let mut guardian = start_guardian(root)?;

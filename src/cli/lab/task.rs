@@ -8,8 +8,8 @@ use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 
-use brisk_experiment::spec::{Foreground, Neighbour};
-use brisk_experiment::tasks::Player;
+use brisk_experiment::spec::{BackgroundProgram, Foreground};
+use brisk_experiment::tasks::TaskRunner;
 
 /// Arguments of `brisk task`.
 #[derive(Debug, clap::Args)]
@@ -19,8 +19,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = named(&Foreground::ALL, Foreground::name))]
     front: Option<Foreground>,
     /// Play a background program
-    #[arg(long, value_name = "NAME", value_parser = named(&Neighbour::ALL, Neighbour::name))]
-    beside: Option<Neighbour>,
+    #[arg(long, value_name = "NAME", value_parser = named(&BackgroundProgram::ALL, BackgroundProgram::name))]
+    beside: Option<BackgroundProgram>,
     /// Play one short-lived process of a build
     #[arg(long)]
     piece: bool,
@@ -46,10 +46,10 @@ fn named<T: Copy + Send + Sync + 'static>(
 /// When a thread, a socket or a process cannot be created.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let player = Player { turns_per_ms: arguments.turns_per_ms, program };
+    let runner = TaskRunner { turns_per_ms: arguments.turns_per_ms, program };
     if arguments.piece {
         rustix::thread::set_name(c"compiler")?;
-        player.compile_piece();
+        runner.compile_piece();
         return Ok(ExitCode::SUCCESS);
     }
     // Like a user's programs, each has its own session, which autogroup schedules as one.
@@ -57,10 +57,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let line = if let Some(what) = arguments.front {
         // The kernel and programs that list threads show this name.
         rustix::thread::set_name(&CString::new(what.name())?)?;
-        serde_json::to_string(&player.play_in_foreground(what, arguments.rounds)?)?
+        serde_json::to_string(&runner.run_foreground(what, arguments.rounds)?)?
     } else if let Some(what) = arguments.beside {
         rustix::thread::set_name(&CString::new(what.name())?)?;
-        serde_json::to_string(&player.play_beside(what, &mut io::stdin().lock())?)?
+        serde_json::to_string(&runner.run_background(what, &mut io::stdin().lock())?)?
     } else {
         anyhow::bail!("no task was named: give --front, --beside or --piece")
     };

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use super::context::ContextArguments;
-use brisk_experiment::lookup::{Cast, Client, Figures, Lookups, Manager, Measured, Steps};
+use brisk_experiment::lookup::{Client, LookupProcesses, Lookups, Manager, Measured, Steps, Summary};
 use brisk_mechanism::lookup::services::names;
 use brisk_sys::Root;
 
@@ -78,8 +78,9 @@ fn manager(text: &str) -> Result<Manager, String> {
 /// When there is no binder device or no context manager, or the manager does not use the format.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let ContextArguments { device, format } = &arguments.context;
-    let cast = arguments.manager.as_ref().map(|manager| Cast::start(device, format, manager, arguments.services));
-    let _cast = cast.transpose()?;
+    let processes =
+        arguments.manager.as_ref().map(|manager| LookupProcesses::start(device, format, manager, arguments.services));
+    let _processes = processes.transpose()?;
     let mut client = Client::open(device, format)?;
     let names = match &arguments.manager {
         Some(_) => names(arguments.services),
@@ -118,7 +119,7 @@ fn table(report: &Report<'_>) -> String {
         unit.label()
     );
     let _ = writeln!(text, "{BOLD}{:NAME_WIDTH$}{:>10}{:>10}{BOLD:#}", "", "p50", "p99");
-    let mut row = |name: &str, figures: &Figures| {
+    let mut row = |name: &str, figures: &Summary| {
         let _ = writeln!(text, "{name:NAME_WIDTH$}{:>10.0}{:>10.0}", figures.p50, figures.p99);
     };
     row("request, in user space", &report.measured.request);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use brisk_mechanism::lookup::recording::{Call, Recording, Request};
-use brisk_sys::binder::{Question, WireFormat};
+use brisk_sys::binder::{ManagerRequest, WireFormat};
 use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
 use brisk_sys::{Root, process};
 
@@ -39,7 +39,7 @@ pub fn record(root: &Root, format: &WireFormat, buffer_kib: u32, duration: Durat
         let at_us = start.elapsed().as_micros() as u64;
         pipe.read()?.iter().for_each(|event| recorder.take(event, at_us));
     }
-    recorder.recording.head.lost_events = pipe.lost_events();
+    recorder.recording.header.lost_events = pipe.lost_events();
     Ok(recorder.recording)
 }
 
@@ -54,8 +54,8 @@ struct Recorder<'a> {
 
 impl Recorder<'_> {
     fn take(&mut self, event: &TraceEvent, at_us: u64) {
-        let Some((request, service)) = asked(self.format, event) else {
-            self.recording.head.unread += 1;
+        let Some((request, service)) = parse_request(self.format, event) else {
+            self.recording.header.unread += 1;
             return;
         };
         let root = self.root;
@@ -72,15 +72,15 @@ fn caller(root: &Root, tid: u32) -> (u32, Option<u32>) {
 }
 
 /// The request and the service of a call, if it is a lookup or a registration.
-fn asked(format: &WireFormat, event: &TraceEvent) -> Option<(Request, String)> {
+fn parse_request(format: &WireFormat, event: &TraceEvent) -> Option<(Request, String)> {
     let code = u32::try_from(event.number("code")?).ok()?;
     let words = event.numbers("data")?;
     let mut data: Vec<u8> = words.into_iter().flat_map(|word| (word as u32).to_ne_bytes()).collect();
     data.truncate(usize::try_from(event.number("size")?).ok()?);
-    match format.read_question(code, &data)? {
-        Question::Lookup { name } => Some((Request::Lookup, String::from_utf16(&name).ok()?)),
-        Question::Add { name, .. } => Some((Request::Register, String::from_utf16(&name).ok()?)),
-        Question::List { .. } => None,
+    match format.parse_manager_request(code, &data)? {
+        ManagerRequest::Lookup { name } => Some((Request::Lookup, String::from_utf16(&name).ok()?)),
+        ManagerRequest::Add { name, .. } => Some((Request::Register, String::from_utf16(&name).ok()?)),
+        ManagerRequest::List { .. } => None,
     }
 }
 
@@ -106,16 +106,16 @@ mod tests {
             let code = format.check_code();
             let ask = |name: &str, cut: usize| {
                 let data = format.lookup_request(name).data;
-                asked(format, &event(code, &data, data.len() - cut))
+                parse_request(format, &event(code, &data, data.len() - cut))
             };
             assert_eq!(ask("activity", 0), Some((Request::Lookup, "activity".into())), "{}", format.name);
             // A name that is longer than the fetched data, and a truncated request.
             assert_eq!(ask(&"n".repeat(200), 0), None, "{}", format.name);
             assert_eq!(ask("activity", 4), None, "{}", format.name);
             let add = format.add_request("window", 7).data;
-            let registered = asked(format, &event(format.add, &add, add.len()));
+            let registered = parse_request(format, &event(format.add, &add, add.len()));
             assert_eq!(registered, Some((Request::Register, "window".into())), "{}", format.name);
-            assert_eq!(asked(format, &event(code, &[0xff; 64], 64)), None, "{}", format.name);
+            assert_eq!(parse_request(format, &event(code, &[0xff; 64], 64)), None, "{}", format.name);
         }
     }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::context::ContextArguments;
 use super::probe;
-use crate::cli::answer;
+use crate::cli::output;
 use brisk_base::insertion_sort::insertion_sort;
 use brisk_experiment::lookup::Client;
 use brisk_sys::Root;
@@ -104,7 +104,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         (None, _) => (Source::Cache, record_cache(root, &context, arguments.seconds)?),
     };
     let report = Report::of(source, arguments.seconds, counts);
-    answer::print(&report, arguments.json, text)?;
+    output::print(&report, arguments.json, text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -118,11 +118,11 @@ fn record_cache(root: &Root, context: &str, seconds: u64) -> anyhow::Result<BTre
     };
     let before = read()?;
     sleep(Duration::from_secs(seconds));
-    Ok(grown(&before, read()?))
+    Ok(hits_since(&before, read()?))
 }
 
 /// The hits since `before`. An entry that was evicted and cached again counts from zero.
-fn grown(before: &BTreeMap<String, u64>, after: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+fn hits_since(before: &BTreeMap<String, u64>, after: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let since = |(name, hits): (String, u64)| {
         let earlier = before.get(&name).copied().unwrap_or(0);
         let count = hits.checked_sub(earlier).unwrap_or(hits);
@@ -220,7 +220,7 @@ mod tests {
     fn only_hits_since_the_first_reading_are_counted() {
         let (before, after) =
             (counts(&[("a", 5), ("b", 7), ("c", 2)]), counts(&[("a", 9), ("b", 3), ("c", 2), ("d", 1)]));
-        assert_eq!(grown(&before, after), counts(&[("a", 4), ("b", 3), ("d", 1)]));
+        assert_eq!(hits_since(&before, after), counts(&[("a", 4), ("b", 3), ("d", 1)]));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use brisk_base::random::Random;
 use brisk_experiment::statistics;
-use brisk_mechanism::lookup::recording::{Head, Recording};
-use brisk_mechanism::lookup::{CacheArm, Replacement, Scope, Tally, Trace, Traces, simulation};
+use brisk_mechanism::lookup::recording::{Recording, RecordingHeader};
+use brisk_mechanism::lookup::{Replacement, Scope, SimulatedCache, Tally, Trace, Traces, simulation};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -84,7 +84,7 @@ enum ScopeArgument {
 #[derive(Debug, Serialize)]
 struct Cell {
     #[serde(flatten)]
-    arm: CacheArm,
+    arm: SimulatedCache,
     /// The mean hit ratio of the runs.
     hit_ratio: f64,
     /// Its 95 % bootstrap interval; `None` for a recording, which has one run.
@@ -141,8 +141,8 @@ fn simulate_models(arguments: &Arguments) -> anyhow::Result<Report> {
         Some(file) => Traces::parse(&read(file)?).with_context(|| file.display().to_string())?,
     };
     let known = || traces.traces.iter().map(|trace| trace.name.as_str()).collect::<Vec<_>>().join(", ");
-    if let Some(stranger) = arguments.trace.iter().find(|name| traces.traces.iter().all(|trace| trace.name != **name)) {
-        bail!("there is no trace {stranger}: known are {}", known());
+    if let Some(unknown) = arguments.trace.iter().find(|name| traces.traces.iter().all(|trace| trace.name != **name)) {
+        bail!("there is no trace {unknown}: known are {}", known());
     }
     let wanted = |trace: &&Trace| arguments.trace.is_empty() || arguments.trace.contains(&trace.name);
     let arms = arms(arguments);
@@ -161,10 +161,11 @@ fn replay(arguments: &Arguments) -> anyhow::Result<Report> {
     let row = |file: &PathBuf| -> anyhow::Result<Row> {
         let recording = Recording::parse(&read(file)?).with_context(|| file.display().to_string())?;
         let events = recording.events();
-        let cell = |(&arm, tally): (&CacheArm, Tally)| Cell { arm, hit_ratio: tally.hit_ratio(), ci: None, tally };
+        let cell =
+            |(&arm, tally): (&SimulatedCache, Tally)| Cell { arm, hit_ratio: tally.hit_ratio(), ci: None, tally };
         let lookups = recording.lookups();
         let title = format!("{} lookups of {} services", lookups.values().sum::<u64>(), lookups.len());
-        let Head { lost_events, unread, .. } = recording.head;
+        let RecordingHeader { lost_events, unread, .. } = recording.header;
         let basis = format!("recorded; {lost_events} events lost, {unread} calls not parsed");
         let trace = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Row { trace, title, basis, arms: arms.iter().zip(simulation::run(&arms, &events)).map(cell).collect() })
@@ -177,7 +178,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-fn arms(arguments: &Arguments) -> Vec<CacheArm> {
+fn arms(arguments: &Arguments) -> Vec<SimulatedCache> {
     let scopes: &[Scope] = match arguments.scope {
         ScopeArgument::Shared => &[Scope::Shared],
         ScopeArgument::Caller => &[Scope::Caller],
@@ -191,7 +192,7 @@ fn arms(arguments: &Arguments) -> Vec<CacheArm> {
                     PolicyArgument::Lfu => Replacement::Lfu,
                     PolicyArgument::Lru => Replacement::Lru,
                 };
-                arms.push(CacheArm { replacement, entries, scope });
+                arms.push(SimulatedCache { replacement, entries, scope });
             }
         }
     }
@@ -199,14 +200,14 @@ fn arms(arguments: &Arguments) -> Vec<CacheArm> {
 }
 
 /// Feeds the same random runs of `trace` to every cache.
-fn simulate(trace: &Trace, traces: &Traces, arms: &[CacheArm], arguments: &Arguments) -> Row {
+fn simulate(trace: &Trace, traces: &Traces, arms: &[SimulatedCache], arguments: &Arguments) -> Row {
     let course = |replicate: u32| -> Vec<Tally> {
         let mut random = Random::stream(arguments.seed, u64::from(replicate));
         let events = trace.events(traces, &mut random);
         simulation::run(arms, &events)
     };
     let courses = in_parallel(arguments.replicates, &course);
-    let cell = |(place, &arm): (usize, &CacheArm)| {
+    let cell = |(place, &arm): (usize, &SimulatedCache)| {
         let tallies: Vec<Tally> = courses.iter().map(|course| course[place]).collect();
         let ratios: Vec<f64> = tallies.iter().map(Tally::hit_ratio).collect();
         let mean_of = |drawn: &[usize]| drawn.iter().map(|&index| ratios[index]).sum::<f64>() / drawn.len() as f64;
@@ -276,7 +277,7 @@ fn table(report: &Report) -> String {
     text
 }
 
-fn heading_of(arm: &CacheArm) -> String {
+fn heading_of(arm: &SimulatedCache) -> String {
     let policy = match arm.replacement {
         Replacement::Lfu => "lfu",
         Replacement::Lru => "lru",

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::cli::answer;
+use crate::cli::output;
 use brisk_mechanism::{Support, SupportState, lookup};
 use brisk_sys::Root;
 use brisk_sys::binder::cache::{self, CacheEntry, CacheStatus};
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         support: lookup::support(root),
         contexts: contexts.into_iter().map(context).collect(),
     };
-    answer::print(&report, arguments.json, text)?;
+    output::print(&report, arguments.json, text)?;
     Ok(ExitCode::from(u8::from(report.support.state != SupportState::Active)))
 }
 

@@ -48,15 +48,15 @@ pub struct Arguments {
 /// When a setting cannot be applied; all changes are then reverted.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     super::super::log::start(tracing::Level::INFO);
-    let mut wishes = Layers::read(root)?.config.memory.zram;
-    wishes.plan = arguments.variant.unwrap_or(wishes.plan);
-    wishes.size_kib = arguments.size_kib.unwrap_or(wishes.size_kib);
-    wishes.algorithm = arguments.algorithm.clone().unwrap_or(wishes.algorithm);
+    let mut zram_config = Layers::read(root)?.config.memory.zram;
+    zram_config.plan = arguments.variant.unwrap_or(zram_config.plan);
+    zram_config.size_kib = arguments.size_kib.unwrap_or(zram_config.size_kib);
+    zram_config.algorithm = arguments.algorithm.clone().unwrap_or(zram_config.algorithm);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let folder = Holder::Memory.folder(root);
     // Opening the journal restores what an earlier run left, so that the plan is computed from the device's own values.
     let mut journal = Journal::open(Holder::Memory, &folder, root)?;
-    let plan = MemoryPlan::wished(&MemoryDevice::probe(root), &wishes);
+    let plan = MemoryPlan::from_config(&MemoryDevice::probe(root), &zram_config);
     let changes = changes(&plan).map_err(|reason| anyhow!(reason))?;
     if changes.is_empty() {
         writeln!(std::io::stdout(), "Nothing to do: `brisk memory plan` gives the reasons.")?;
@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         writeln!(std::io::stdout(), "{} is {}", change.target, change.value)?;
     }
     if arguments.keep {
-        journal.leave();
+        journal.close_without_restore();
         return Ok(ExitCode::SUCCESS);
     }
     let _ = signals.forever().next();
@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             code = ExitCode::from(2);
         }
     }
-    journal.leave();
+    journal.close_without_restore();
     drop(guardian);
     Ok(code)
 }

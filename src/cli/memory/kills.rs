@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anstyle::Style;
 use serde::Serialize;
 
-use crate::cli::answer;
+use crate::cli::output;
 use brisk_mechanism::memory::killer::KillRecord;
 use brisk_mechanism::memory::killer::kill_log;
 use brisk_sys::Root;
@@ -42,7 +42,7 @@ struct Report {
 /// When the log cannot be read or standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let report = Report { schema: SCHEMA, kills: kill_log::read(root)? };
-    answer::print(&report, arguments.json, |report| {
+    output::print(&report, arguments.json, |report| {
         if report.kills.is_empty() {
             return "brisk has killed no process since boot.\n".to_owned();
         }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::cli::answer;
+use crate::cli::output;
 use brisk_mechanism::memory::{MemoryDevice, MemoryPlan, Setting, SettingOutcome, ZramPlan};
 use brisk_sys::Root;
 
@@ -47,14 +47,14 @@ struct Report {
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let facts = MemoryDevice::probe(root);
     let report = Report { schema: SCHEMA, plan: MemoryPlan::of(&facts, arguments.variant), faults: facts.faults };
-    answer::print(&report, arguments.json, text)?;
+    output::print(&report, arguments.json, text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 const BOLD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
-const MIDDLING: Style = AnsiColor::Yellow.on_default();
+const WARN: Style = AnsiColor::Yellow.on_default();
 
 fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -68,7 +68,7 @@ fn text(report: &Report) -> String {
         }
     }
     for fault in &report.faults {
-        let _ = writeln!(text, "{MIDDLING}fault{MIDDLING:#}: {fault}");
+        let _ = writeln!(text, "{WARN}fault{WARN:#}: {fault}");
     }
     text
 }
@@ -82,7 +82,7 @@ fn what(setting: &Setting) -> (Style, String) {
         }
         (SettingOutcome::Keep, _) => (FAINT, format!("stays {}", now.unwrap_or("as it is"))),
         (SettingOutcome::LeaveAlone, _) => {
-            (MIDDLING, now.map_or_else(|| "left alone".to_owned(), |now| format!("{now}, left alone")))
+            (WARN, now.map_or_else(|| "left alone".to_owned(), |now| format!("{now}, left alone")))
         }
         (SettingOutcome::Unsupported, _) => (FAINT, "not supported".to_owned()),
     }

@@ -7,11 +7,11 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::cli::answer;
+use crate::cli::output;
 use brisk_mechanism::memory::MemorySnapshot;
 use brisk_mechanism::memory::headroom::Headroom;
 use brisk_mechanism::memory::victim::{self, Protection, Victim, VictimMode};
-use brisk_mechanism::memory::wear::{self, Wear};
+use brisk_mechanism::memory::writeback_budget::{self, WritebackBudget};
 use brisk_sys::Root;
 use brisk_sys::error::sentence;
 use brisk_sys::memory::meminfo::MemoryInfo;
@@ -91,18 +91,19 @@ struct Writeback {
 /// When memory cannot be read or standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let snapshot = MemorySnapshot::take(root, arguments.mode.is_proportional())
-        .map_err(|error| anyhow::anyhow!(root.as_on_device(&sentence(&error))))
+        .map_err(|error| anyhow::anyhow!(root.with_device_paths(&sentence(&error))))
         .context("cannot read the state of memory")?;
-    let wear = root.read(root.state_file(wear::FILE.name)).ok().and_then(|text| Wear::parse(&text));
-    let writeback = wear.map(|Wear { today_kib, total_kib, .. }| Writeback { today_kib, total_kib });
+    let wear =
+        root.read(root.state_file(writeback_budget::FILE.name)).ok().and_then(|text| WritebackBudget::parse(&text));
+    let writeback = wear.map(|WritebackBudget { today_kib, total_kib, .. }| Writeback { today_kib, total_kib });
     let report = Report::of(snapshot, writeback, arguments.mode);
-    answer::print(&report, arguments.json, text)?;
+    output::print(&report, arguments.json, text)?;
     Ok(ExitCode::from(u8::from(report.headroom.total_kib <= 0)))
 }
 
 impl Report {
     fn of(snapshot: MemorySnapshot, writeback: Option<Writeback>, mode: VictimMode) -> Self {
-        let victims = victim::order(mode, &snapshot.candidates, &snapshot.situation, &snapshot.protection);
+        let victims = victim::order(mode, &snapshot.candidates, &snapshot.memory_pressure, &snapshot.protection);
         let device = |zram: Zram| Device { ratio: zram.usage.and_then(|usage| usage.ratio()), zram };
         Self {
             schema: SCHEMA,
@@ -112,7 +113,7 @@ impl Report {
             zram: snapshot.zram.into_iter().map(device).collect(),
             writeback,
             mode,
-            adj_threshold: victim::adj_threshold(mode, &snapshot.situation),
+            adj_threshold: victim::adj_threshold(mode, &snapshot.memory_pressure),
             protection: snapshot.protection,
             process_count: snapshot.candidates.len(),
             victims,
@@ -125,7 +126,7 @@ const BOLD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
-const MIDDLING: Style = AnsiColor::Yellow.on_default();
+const WARN: Style = AnsiColor::Yellow.on_default();
 
 fn text(report: &Report) -> String {
     let mut text = String::new();
@@ -164,7 +165,7 @@ fn text(report: &Report) -> String {
     }
     victims(&mut text, report);
     for fault in &report.faults {
-        let _ = writeln!(text, "{MIDDLING}fault{MIDDLING:#}: {fault}");
+        let _ = writeln!(text, "{WARN}fault{WARN:#}: {fault}");
     }
     text
 }
@@ -199,9 +200,9 @@ fn zram(text: &mut String, device: &Device) {
 }
 
 fn victims(text: &mut String, report: &Report) {
-    let (may_go, all) = (report.victims.len(), report.process_count);
-    let order = if may_go > 1 { ", in this order" } else { "" };
-    let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{may_go} of {all} processes may be killed{order}", "Victims");
+    let (killable_count, all) = (report.victims.len(), report.process_count);
+    let order = if killable_count > 1 { ", in this order" } else { "" };
+    let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{killable_count} of {all} processes may be killed{order}", "Victims");
     if report.adj_threshold.is_none() {
         let _ = writeln!(text, "  memory is not low enough for this killer to kill a process");
     }
@@ -210,7 +211,7 @@ fn victims(text: &mut String, report: &Report) {
         let _ =
             writeln!(text, "  {:>7} {:<16}{mib:>8.1} MiB  {FAINT}{}{FAINT:#}", victim.pid, victim.name, victim.reason);
     }
-    if may_go > SHOWN {
-        let _ = writeln!(text, "  {FAINT}and {} more (--json has all){FAINT:#}", may_go - SHOWN);
+    if killable_count > SHOWN {
+        let _ = writeln!(text, "  {FAINT}and {} more (--json has all){FAINT:#}", killable_count - SHOWN);
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use brisk_mechanism::placement::resources::{Intensity, ProcessResources, ResourceSample, Share, Taken, between};
+use brisk_mechanism::placement::resources::{Intensity, ProcessResources, ResourceSample, ResourceUse, Share, between};
 use brisk_sys::io::process_io;
 use brisk_sys::memory::{meminfo, process_memory};
-use brisk_sys::process::Life;
+use brisk_sys::process::ProcessIdentity;
 use brisk_sys::process::drm_clients;
 use brisk_sys::{BootTime, DeviceError, Root, process};
 
@@ -44,7 +44,7 @@ pub(super) struct Options {
 }
 
 #[derive(Debug, Serialize)]
-struct Seen {
+struct ResourceReport {
     seconds: f64,
     memory_total_kib: u64,
     processes: Vec<ProcessResources>,
@@ -61,7 +61,7 @@ pub(super) fn show(options: &Options, root: &Root) -> anyhow::Result<String> {
     let (ended, after) = (BootTime::now(), sample(root)?);
     let wall = ended - began;
     let processes = between(&before, &after, wall, memory_total_kib);
-    let seen = Seen { seconds: wall.as_secs_f64(), memory_total_kib, processes };
+    let seen = ResourceReport { seconds: wall.as_secs_f64(), memory_total_kib, processes };
     Ok(if options.json { serde_json::to_string(&seen)? + "\n" } else { table(&seen.processes) })
 }
 
@@ -72,13 +72,13 @@ fn sample(root: &Root) -> Result<ResourceSample, DeviceError> {
         let (Ok(Some(memory)), Ok(stat)) = (process_memory::read(root, pid), process::stat(root, pid)) else {
             continue;
         };
-        let taken = Taken {
+        let taken = ResourceUse {
             command: stat.command,
             cpu_ticks: stat.cpu_ticks,
             memory_kib: memory.rss_anonymous_kib + memory.swap_kib,
             storage: process_io::read(root, pid).ok(),
         };
-        sample.processes.insert(Life { pid, start_time_ticks: stat.start_time_ticks }, taken);
+        sample.processes.insert(ProcessIdentity { pid, start_time_ticks: stat.start_time_ticks }, taken);
     }
     sample.gpu = drm_clients::sample(root, sample.processes.keys().map(|life| life.pid));
     Ok(sample)
@@ -92,8 +92,8 @@ fn table(processes: &[ProcessResources]) -> String {
         "{BOLD}{:>7} {:<16}{:>7}  {:>16}  {:>19}  GPU{BOLD:#}",
         "process", "name", "CPU", "memory", "storage"
     );
-    let at_rest = processes.iter().filter(|process| process.is_at_rest()).count();
-    for process in processes.iter().filter(|process| !process.is_at_rest()) {
+    let at_rest = processes.iter().filter(|process| process.is_idle()).count();
+    for process in processes.iter().filter(|process| !process.is_idle()) {
         let _ = writeln!(text, "{}", line(process));
     }
     if at_rest > 0 {

@@ -21,19 +21,19 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler with the processes `front` as the foreground.
+    /// A sampler with the processes `foreground_pids` as the foreground.
     ///
     /// # Errors
     /// When the configuration is invalid.
-    pub fn new(root: &Root, front: &[u32]) -> anyhow::Result<Self> {
+    pub fn new(root: &Root, foreground_pids: &[u32]) -> anyhow::Result<Self> {
         let config = PlacementConfig { enabled: Enabled::On, ..Layers::read(root)?.config.placement };
         let (machine, groups) = (probe::machine(root), Groups::of(root, &config.groups));
         let support = probe::support(root, &config, &machine, &(true, "sampled".to_owned()));
         let threads = Threads::by(root, config.sensing);
         let policy = PlacementPolicy::new(config, support, machine);
         let mut sampler = Self { root: root.clone(), policy, threads, groups };
-        let processes = front.iter().map(|&pid| Process { pid, ..Process::default() }).collect();
-        sampler.tell(BootTime::now(), &Event::Foreground { processes });
+        let processes = foreground_pids.iter().map(|&pid| Process { pid, ..Process::default() }).collect();
+        sampler.deliver(BootTime::now(), &Event::Foreground { processes });
         Ok(sampler)
     }
 
@@ -53,7 +53,7 @@ impl Sampler {
         self.policy.demand_threads(&mut demand);
         let facts = thread_facts::of_each(&self.root, &demand.facts, &self.groups);
         let online = hotplug::online(&self.root).unwrap_or_default();
-        self.tell(now, &Event::Threads { sample, facts, online });
+        self.deliver(now, &Event::Threads { sample, facts, online });
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl Sampler {
         self.policy.snapshot()
     }
 
-    fn tell(&mut self, now: BootTime, event: &Event) {
+    fn deliver(&mut self, now: BootTime, event: &Event) {
         // Decisions are discarded; the snapshot shows them.
         self.policy.on_event(now, event, &mut Vec::new());
     }

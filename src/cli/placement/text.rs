@@ -13,7 +13,7 @@ use brisk_sys::cpu::hotplug::format_list;
 const BOLD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
-const MIDDLING: Style = AnsiColor::Yellow.on_default();
+const WARN: Style = AnsiColor::Yellow.on_default();
 
 /// A table of the threads that are awake, by decreasing demand.
 pub(super) fn table(snapshot: &PlacementSnapshot) -> String {
@@ -74,11 +74,11 @@ fn head(snapshot: &PlacementSnapshot) -> String {
     }
     line(
         "Foreground",
-        &match snapshot.front.as_slice() {
+        &match snapshot.foreground.as_slice() {
             [] => "nothing".to_owned(),
-            front => format!(
+            foreground => format!(
                 "process {}; waits {:.0} % of its busy time, {:.2} threads runnable, gain at most {:.0} %",
-                format_list(front),
+                format_list(foreground),
                 snapshot.wait_share * 100.0,
                 snapshot.parallelism,
                 snapshot.gain_bound * 100.0
@@ -97,8 +97,8 @@ fn rest(text: &mut String, snapshot: &PlacementSnapshot) {
 
 fn style_of(thread: &ThreadView) -> Style {
     match thread.class {
-        _ if thread.is_front => GOOD,
-        Class::Bulk => MIDDLING,
+        _ if thread.is_foreground => GOOD,
+        Class::Bulk => WARN,
         _ => FAINT,
     }
 }

@@ -32,11 +32,11 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let user = folder.symlink_metadata().map_or(0, |metadata| metadata.uid());
     if arguments.revoke {
         if user != 0 {
-            grant::take_all_back(root, user);
+            grant::revoke_all(root, user);
         }
         return Ok(ExitCode::SUCCESS);
     }
-    brisk_daemon::boot::hand_over::give_back_what_was_left(root);
+    brisk_daemon::boot::governor_hold::restore_stale_governors(root);
     if user != 0 {
         for file in brisk_daemon::tunables(root, &Layers::read(root)?.config) {
             grant::give(root, &file, user)

@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(tracing::Level::INFO);
     let config: KillerConfig =
         serde_json::from_slice(arguments.settings.as_bytes()).context("--settings is not a [memory.killer] section")?;
-    let prepared = killer::Prepared { limits: arguments.limits, names_backing: arguments.names_backing };
+    let prepared = killer::WritebackSetup { limits: arguments.limits, names_backing: arguments.names_backing };
     killer::run(root, &config, prepared)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -15,13 +15,13 @@ use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use brisk_base::notes::note;
-use brisk_experiment::campaign::{self, ExperimentOutcome, Member};
+use brisk_experiment::campaign::{self, CampaignMember, ExperimentOutcome};
 use brisk_experiment::catalogue::{self, Entry};
-use brisk_experiment::conduct::{Findings, Limits, Place, Run, RunEnding};
-use brisk_experiment::place::Here;
-#[cfg(feature = "lab")]
-use brisk_experiment::place::Lab;
+use brisk_experiment::conduct::{Findings, Limits, Run, RunEnding, Testbed};
 use brisk_experiment::store::{Header, Store, StoredResults};
+#[cfg(feature = "lab")]
+use brisk_experiment::testbed::Lab;
+use brisk_experiment::testbed::LocalDevice;
 use brisk_experiment::wall_clock;
 use brisk_report::proof::{DeviceDescription, Proof, SCHEMA, Timekeeping};
 use brisk_report::status::Status;
@@ -115,11 +115,11 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         return reboots::stop(root);
     }
     let quick = !arguments.full;
-    let (mut entries, full_alone): (Vec<_>, Vec<_>) = catalogue::select(&arguments.experiments, arguments.here)?
+    let (mut entries, full_only): (Vec<_>, Vec<_>) = catalogue::select(&arguments.experiments, arguments.here)?
         .into_iter()
         .partition(|entry| !quick || entry.experiment.replicates.quick > 0);
-    if !full_alone.is_empty() {
-        let names: Vec<&str> = full_alone.iter().map(|entry| entry.experiment.name.as_str()).collect();
+    if !full_only.is_empty() {
+        let names: Vec<&str> = full_only.iter().map(|entry| entry.experiment.name.as_str()).collect();
         let left_out = format!("only in the full form (--full): {}", names.join(", "));
         anyhow::ensure!(!entries.is_empty(), "{left_out}");
         note!("{left_out}");
@@ -137,22 +137,22 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         None => default_folder()?,
     };
     let started = wall_clock::rfc3339_now();
-    let place: Box<dyn Place> = if arguments.here { Box::new(Here { root: root.path("/") }) } else { lab()? };
-    let entries: Vec<Entry> = entries.into_iter().map(|entry| in_form(entry, quick)).collect();
+    let place: Box<dyn Testbed> = if arguments.here { Box::new(LocalDevice { root: root.path("/") }) } else { lab()? };
+    let entries: Vec<Entry> = entries.into_iter().map(|entry| select_form(entry, quick)).collect();
     for entry in &entries {
         let run = Run { experiment: &entry.experiment, quick, seed: SEED };
         run.scenarios().iter().try_for_each(|plan| place.check(plan))?;
     }
-    let beginning = Beginning { arguments, quick, base: &base, program: place.program()?, started: &started };
-    let opened: anyhow::Result<Vec<_>> = entries.into_iter().map(|entry| beginning.open(entry)).collect();
-    let (mut members, found): (Vec<Member>, Vec<StoredResults>) = opened?.into_iter().unzip();
-    tell(&members, &found);
-    let farewell = format!(
+    let run_context = RunContext { arguments, quick, base: &base, program: place.program()?, started: &started };
+    let opened: anyhow::Result<Vec<_>> = entries.into_iter().map(|entry| run_context.open(entry)).collect();
+    let (mut members, found): (Vec<CampaignMember>, Vec<StoredResults>) = opened?.into_iter().unzip();
+    report_resumed(&members, &found);
+    let interrupt_message = format!(
         "brisk: interrupted; measurements are kept, and the same command resumes the run: {}",
         command(arguments, None, true)
     );
     if !arguments.here {
-        leave_when(Arc::clone(&interrupted), farewell.clone());
+        exit_when(Arc::clone(&interrupted), interrupt_message.clone());
     }
     let until = arguments.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
     let limits = Limits { interrupted: &interrupted, until };
@@ -162,7 +162,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     });
     progress.finish();
     if ending == RunEnding::Interrupted {
-        eprintln!("{farewell}");
+        eprintln!("{interrupt_message}");
         return Ok(ExitCode::from(2));
     }
     finish(arguments, members, &base, started)
@@ -170,37 +170,37 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 
 /// The lab on this computer.
 #[cfg(feature = "lab")]
-fn lab() -> anyhow::Result<Box<dyn Place>> {
+fn lab() -> anyhow::Result<Box<dyn Testbed>> {
     Ok(Box::new(Lab::new(u32::try_from(std::thread::available_parallelism()?.get())?)))
 }
 
 /// The device's build has no lab.
 #[cfg(not(feature = "lab"))]
-fn lab() -> anyhow::Result<Box<dyn Place>> {
+fn lab() -> anyhow::Result<Box<dyn Testbed>> {
     anyhow::bail!(
         "this build for devices has no lab; measure this device with --here, or a virtual one with ./dev prove on a PC"
     )
 }
 
 /// Exits once the user interrupts the run. In the lab that is safe at any moment: each replicate is written to disk at once,
-/// and guests are killed with this process. With `--here` the child must first revert its changes, so there [`Place::run`]
+/// and guests are killed with this process. With `--here` the child must first revert its changes, so there [`Testbed::run`]
 /// returns by itself.
-fn leave_when(interrupted: Arc<AtomicBool>, farewell: String) {
+fn exit_when(interrupted: Arc<AtomicBool>, interrupt_message: String) {
     std::thread::spawn(move || {
         while !interrupted.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(100));
         }
-        eprintln!("\n{farewell}");
+        eprintln!("\n{interrupt_message}");
         std::process::exit(2);
     });
 }
 
-fn in_form(entry: Entry, quick: bool) -> Entry {
+fn select_form(entry: Entry, quick: bool) -> Entry {
     if quick { Entry { experiment: entry.experiment.in_quick_form(), ..entry } } else { entry }
 }
 
 /// What all runs of one `brisk prove` share.
-struct Beginning<'a> {
+struct RunContext<'a> {
     arguments: &'a Arguments,
     quick: bool,
     base: &'a Path,
@@ -208,7 +208,7 @@ struct Beginning<'a> {
     started: &'a str,
 }
 
-impl Beginning<'_> {
+impl RunContext<'_> {
     fn header(&self, entry: &Entry) -> Header {
         Header {
             brisk: env!("CARGO_PKG_VERSION").into(),
@@ -226,7 +226,7 @@ impl Beginning<'_> {
     }
 
     /// Creates a store for the experiment, or reopens that of a run that was interrupted or failed.
-    fn open(&self, entry: Entry) -> anyhow::Result<(Member, StoredResults)> {
+    fn open(&self, entry: Entry) -> anyhow::Result<(CampaignMember, StoredResults)> {
         let Arguments { seed, restart, .. } = self.arguments;
         let (store, found) = Store::open(&self.folder(&entry), &self.header(&entry), *seed, *restart)?;
         let mut findings = Findings::default();
@@ -235,7 +235,7 @@ impl Beginning<'_> {
             // Most replicates are rejected because the host was busy, so they are worth another attempt.
             findings.retry_rejected();
         }
-        Ok((Member { entry, quick: self.quick, store, findings, outcome: None }, found))
+        Ok((CampaignMember { entry, quick: self.quick, store, findings, outcome: None }, found))
     }
 }
 
@@ -245,7 +245,7 @@ fn name_in_form(name: &str, quick: bool) -> String {
 }
 
 /// Reports how much is resumed, and what was set aside.
-fn tell(members: &[Member], found: &[StoredResults]) {
+fn report_resumed(members: &[CampaignMember], found: &[StoredResults]) {
     let taken = members.iter().zip(found).filter(|(_, found)| matches!(found, StoredResults::Same(_)));
     let (mut replicates, mut experiments, mut since) = (0, 0, None);
     for (member, _) in taken {
@@ -277,7 +277,12 @@ fn set_aside(found: &StoredResults) -> String {
 }
 
 /// Evaluates the claims, then writes and prints the report.
-fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: String) -> anyhow::Result<ExitCode> {
+fn finish(
+    arguments: &Arguments,
+    members: Vec<CampaignMember>,
+    base: &Path,
+    started: String,
+) -> anyhow::Result<ExitCode> {
     let results = members.iter().map(|member| {
         let named = (member.entry.experiment.name.as_str(), member.run().seed);
         member.result(command(arguments, Some(named), false))
@@ -327,7 +332,7 @@ fn finish(arguments: &Arguments, members: Vec<Member>, base: &Path, started: Str
 }
 
 /// One description for all experiments; where devices differ (one CPU or two), each experiment's mode shows it.
-fn device(members: &[Member], here: bool) -> DeviceDescription {
+fn device(members: &[CampaignMember], here: bool) -> DeviceDescription {
     let mut known = members.iter().filter_map(|member| Some((member.entry.experiment.mode, member.findings.device()?)));
     let first = known.clone().find(|(mode, _)| *mode == Timekeeping::Deterministic).or_else(|| known.next());
     let unknown =

@@ -11,10 +11,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::set_aside;
 use brisk_base::notes::note;
-use brisk_experiment::campaign::{CampaignEvent, ExperimentOutcome, Member};
-use brisk_experiment::conduct::{Findings, Place};
+use brisk_experiment::campaign::{CampaignEvent, CampaignMember, ExperimentOutcome};
+use brisk_experiment::conduct::{Findings, Testbed};
 use brisk_experiment::costs::Costs;
-use brisk_experiment::estimate::{Estimate, words};
+use brisk_experiment::estimate::{Estimate, remaining_text};
 use brisk_experiment::plan::Line;
 use brisk_experiment::spec::Experiment;
 
@@ -95,13 +95,13 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(member: &Member, place: &dyn Place) -> Self {
+    fn of(member: &CampaignMember, testbed: &dyn Testbed) -> Self {
         let run = member.run();
         let Experiment { name, title, .. } = run.experiment;
         Self {
             name: name.clone(),
             title: title.clone(),
-            devices: place.devices(run.experiment),
+            devices: testbed.devices(run.experiment),
             guests: run.scenarios().iter().filter(|plan| plan.scenario.is_some()).count(),
             cost_ms: run.missing(&Findings::default()).map(|(replicate, cost_ms)| (replicate.id, cost_ms)).collect(),
             missing: run.missing(&member.findings).map(|(replicate, _)| replicate.id).collect(),
@@ -116,15 +116,15 @@ impl Measured {
 }
 
 impl Progress {
-    /// The progress of `members` at `place`; the file `record` holds the costs of earlier runs.
-    pub fn new(members: &[Member], place: &dyn Place, record: PathBuf) -> Self {
+    /// The progress of `members` at `testbed`; the file `record` holds the costs of earlier runs.
+    pub fn new(members: &[CampaignMember], testbed: &dyn Testbed, record: PathBuf) -> Self {
         let costs = Costs::read(&record);
         let expected = members.iter().map(|member| {
             let run = member.run();
-            (run, &member.findings, place.devices(run.experiment))
+            (run, &member.findings, testbed.devices(run.experiment))
         });
         let estimate = Estimate::new(costs.expected(expected));
-        let experiments = members.iter().map(|member| Measured::of(member, place)).collect();
+        let experiments = members.iter().map(|member| Measured::of(member, testbed)).collect();
         let now = Instant::now();
         Self { bar: Bar::new(), begun: now, estimate, costs, record, experiments, since: now, last_line: now }
     }
@@ -149,11 +149,11 @@ impl Progress {
                 let text = format!("{}: {}", experiment.name, set_aside(found));
                 self.say(&text);
             }
-            CampaignEvent::Measures => {
+            CampaignEvent::MeasuringBegun => {
                 self.since = Instant::now();
                 let Measured { name, devices, guests, .. } = &*experiment;
                 let expected_s = self.costs.measure_s(name, experiment.left_ms(), *devices, *guests);
-                self.estimate.measures(expected_s, now);
+                self.estimate.begin_measuring(expected_s, now);
             }
             CampaignEvent::Line(Line::Measured(measured)) => {
                 if experiment.missing.remove(&measured.replicate) {
@@ -187,7 +187,7 @@ impl Progress {
         let now = self.begun.elapsed();
         let name = &self.experiments[index].name;
         if let Some(bar) = &self.bar {
-            let (left, count) = (words(self.estimate.left(now)), self.experiments.len());
+            let (left, count) = (remaining_text(self.estimate.left(now)), self.experiments.len());
             bar.show(self.estimate.done(now), format!("{left}  {name}, {} of {count}", index + 1));
         } else if self.last_line.elapsed() >= LINE_PERIOD {
             let name = name.clone();
@@ -199,7 +199,7 @@ impl Progress {
     fn line(&mut self, text: &str) {
         if self.bar.is_none() {
             self.last_line = Instant::now();
-            note!("{text}, {}", words(self.estimate.left(self.begun.elapsed())));
+            note!("{text}, {}", remaining_text(self.estimate.left(self.begun.elapsed())));
         }
     }
 

@@ -10,18 +10,18 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use rustix::process::{Signal, kill_process};
 
-use super::{Arguments, Beginning, finish, in_form, set_aside};
+use super::{Arguments, RunContext, finish, select_form, set_aside};
 use brisk_base::notes::note;
-use brisk_experiment::campaign::{ExperimentOutcome, Member};
+use brisk_experiment::campaign::{CampaignMember, ExperimentOutcome};
 use brisk_experiment::catalogue::Entry;
-use brisk_experiment::conduct::{Findings, Place, Run};
-use brisk_experiment::place::Here;
+use brisk_experiment::conduct::{Findings, Run, Testbed};
 use brisk_experiment::plan::Line;
-use brisk_experiment::reboots::means::{self, Means};
 use brisk_experiment::reboots::preload;
+use brisk_experiment::reboots::resume_method::{self, ResumeMethod};
 use brisk_experiment::reboots::series::Series;
-use brisk_experiment::reboots::{self, Course, SeriesEnding};
+use brisk_experiment::reboots::{self, SeriesEnding, SeriesRunner};
 use brisk_experiment::store::StoredResults;
+use brisk_experiment::testbed::LocalDevice;
 use brisk_experiment::wall_clock;
 use brisk_mechanism::boot::zygote;
 use brisk_report::proof::{Failure, FailureOf};
@@ -34,7 +34,7 @@ const SHUTDOWN_S: f64 = 15.0;
 const BOOT_S: f64 = 40.0;
 
 /// The lock file of the process that runs the series; it contains the pid.
-const TURN: &str = "turn";
+const LOCK_FILE: &str = "turn";
 /// That process must exit within this many rounds of [`STOP_ROUND`] after SIGTERM.
 const STOP_ROUNDS: u32 = 200;
 const STOP_ROUND: Duration = Duration::from_millis(100);
@@ -54,37 +54,44 @@ pub fn run(
         arguments.output.is_none() && arguments.minutes.is_none(),
         "a series of reboots has a fixed folder for results and no time limit: omit --output and --minutes"
     );
-    let means = Means::of(root).context(
+    let means = ResumeMethod::of(root).context(
         "cannot resume after a reboot on this device: this needs systemd, or Android with Magisk or KernelSU",
     )?;
     let folder = means.folder(root);
-    let entry = in_form(entry, quick);
-    if !Series::is_under_way(&folder) {
+    let entry = select_form(entry, quick);
+    if !Series::is_active(&folder) {
         if arguments.rebooted {
             // Power was lost while a series was being started or ended.
-            take_away(root)?;
+            remove_series(root)?;
             return Ok(ExitCode::from(1));
         }
-        let offer = reboots::offer(&entry.experiment, root)?;
+        let comparable_arms = reboots::comparable_arms(&entry.experiment, root)?;
         if !arguments.yes {
-            ask(arguments, &of_arms(entry, &offer.arms), quick, means, &offer.left_out);
+            ask(
+                arguments,
+                &with_compared_arms(entry, &comparable_arms.arms),
+                quick,
+                means,
+                &comparable_arms.unsupported_arms,
+            );
             return Ok(ExitCode::from(2));
         }
         ensure!(root.is_system(), "a recorded tree cannot reboot");
         ensure!(rustix::process::geteuid().is_root(), "only root can reboot this device: run it as root");
-        begin(arguments, &entry, offer.arms, quick, means, root).inspect_err(|_| drop(take_away(root)))?;
-        if means.start().inspect_err(|_| drop(take_away(root)))? {
+        begin(arguments, &entry, comparable_arms.arms, quick, means, root)
+            .inspect_err(|_| drop(remove_series(root)))?;
+        if means.start().inspect_err(|_| drop(remove_series(root)))? {
             note!("the first reboot follows at once; `brisk prove --here --stop` ends the series");
             return Ok(ExitCode::SUCCESS);
         }
-        return go_on(arguments, entry, quick, means, interrupted, root);
+        return continue_series(arguments, entry, quick, means, interrupted, root);
     }
     ensure!(
         arguments.resume && arguments.yes,
         "a series of reboots is under way; `brisk prove --here --stop` ends it and keeps its results in {}",
         folder.display()
     );
-    go_on(arguments, entry, quick, means, interrupted, root)
+    continue_series(arguments, entry, quick, means, interrupted, root)
 }
 
 /// Ends the series that is under way, even if another process runs it.
@@ -92,10 +99,10 @@ pub fn run(
 /// # Errors
 /// When something cannot be removed.
 pub fn stop(root: &Root) -> anyhow::Result<ExitCode> {
-    let was_under_way = reboots::are_under_way(root);
-    let folder = Means::of(root).map(|means| means.folder(root)).filter(|folder| folder.is_dir());
-    let _turn = folder.map(|folder| take_turn_by_force(&folder)).transpose()?;
-    let removed = take_away(root)?;
+    let was_under_way = reboots::is_series_active(root);
+    let folder = ResumeMethod::of(root).map(|means| means.folder(root)).filter(|folder| folder.is_dir());
+    let _turn = folder.map(|folder| lock_series_by_force(&folder)).transpose()?;
+    let removed = remove_series(root)?;
     removed.iter().for_each(|place| note!("removed {place}"));
     if !was_under_way && removed.is_empty() {
         note!("nothing to do: no series of reboots is under way");
@@ -106,8 +113,8 @@ pub fn stop(root: &Root) -> anyhow::Result<ExitCode> {
 }
 
 /// Makes this the only process that runs the series, until the returned lock is dropped. The lock file gets this pid.
-fn take_turn(folder: &Path) -> anyhow::Result<LockedFile> {
-    let turn = LockedFile::attempt(open_turn(folder)?).context("cannot lock the series")?;
+fn lock_series(folder: &Path) -> anyhow::Result<LockedFile> {
+    let turn = LockedFile::try_lock(open_lock_file(folder)?).context("cannot lock the series")?;
     let mut turn = turn.ok().context("another brisk process runs this series")?;
     turn.set_len(0)
         .and_then(|()| write!(turn, "{}", std::process::id()))
@@ -116,15 +123,15 @@ fn take_turn(folder: &Path) -> anyhow::Result<LockedFile> {
 }
 
 /// Takes the lock after sending SIGTERM to the process that holds it.
-fn take_turn_by_force(folder: &Path) -> anyhow::Result<LockedFile> {
-    let mut turn = open_turn(folder)?;
+fn lock_series_by_force(folder: &Path) -> anyhow::Result<LockedFile> {
+    let mut turn = open_lock_file(folder)?;
     let mut is_asked = false;
     for _ in 0..STOP_ROUNDS {
-        turn = match LockedFile::attempt(turn).context("cannot lock the series")? {
+        turn = match LockedFile::try_lock(turn).context("cannot lock the series")? {
             Ok(locked) => return Ok(locked),
             Err(turn) => turn,
         };
-        let pid = std::fs::read_to_string(folder.join(TURN)).ok().and_then(|pid| pid.parse().ok());
+        let pid = std::fs::read_to_string(folder.join(LOCK_FILE)).ok().and_then(|pid| pid.parse().ok());
         if let (false, Some(pid)) = (is_asked, pid.and_then(process::id)) {
             is_asked = kill_process(pid, Signal::TERM).is_ok();
         }
@@ -133,23 +140,23 @@ fn take_turn_by_force(folder: &Path) -> anyhow::Result<LockedFile> {
     bail!("another brisk process runs this series and does not exit")
 }
 
-fn open_turn(folder: &Path) -> anyhow::Result<File> {
-    let path = folder.join(TURN);
+fn open_lock_file(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join(LOCK_FILE);
     let turn = File::options().create(true).truncate(false).read(true).write(true).open(&path);
     turn.with_context(|| format!("cannot open {}", path.display()))
 }
 
 /// Removes the series: first what would resume it, last its record. A failure of one step does not prevent the others.
-fn take_away(root: &Root) -> anyhow::Result<Vec<&'static str>> {
-    let removed = means::remove(root);
-    means::forget(root);
-    let forgotten = [Means::Systemd, Means::Android].map(|means| Series::forget(&means.folder(root)));
+fn remove_series(root: &Root) -> anyhow::Result<Vec<&'static str>> {
+    let removed = resume_method::remove(root);
+    resume_method::forget(root);
+    let forgotten = [ResumeMethod::Systemd, ResumeMethod::Android].map(|means| Series::forget(&means.folder(root)));
     forgotten.into_iter().fold(removed, |removed, forgotten| forgotten.and(removed))
 }
 
 /// `entry` with only the arms that are compared on this device. With other arms it is another experiment, which --resume
 /// does not continue.
-fn of_arms(mut entry: Entry, arms: &[String]) -> Entry {
+fn with_compared_arms(mut entry: Entry, arms: &[String]) -> Entry {
     entry.experiment = entry.experiment.with_arms(|arm| arms.contains(&arm.name));
     entry.text += &format!("\n# compared here: {}\n", arms.join(", "));
     entry
@@ -161,23 +168,29 @@ fn begin(
     entry: &Entry,
     arms: Vec<String>,
     quick: bool,
-    means: Means,
+    means: ResumeMethod,
     root: &Root,
 ) -> anyhow::Result<()> {
     // The store must exist before the first reboot, which resumes it.
-    drop(open_in(arguments, of_arms(entry.clone(), &arms), quick, means, root)?);
+    drop(open_in(arguments, with_compared_arms(entry.clone(), &arms), quick, means, root)?);
     means.install(root, &program()?, &words(arguments)?)?;
     // From here on the series is under way.
     Series { arms, ..Series::default() }.write(&means.folder(root))
 }
 
 /// Opens the store of the series; an aborted series is continued if program, experiment and kernel are the same.
-fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root: &Root) -> anyhow::Result<Member> {
-    let here = Here { root: root.path("/") };
+fn open_in(
+    arguments: &Arguments,
+    entry: Entry,
+    quick: bool,
+    means: ResumeMethod,
+    root: &Root,
+) -> anyhow::Result<CampaignMember> {
+    let here = LocalDevice { root: root.path("/") };
     let (base, started) = (means.folder(root), wall_clock::rfc3339_now());
-    let beginning = Beginning { arguments, quick, base: &base, program: here.program()?, started: &started };
-    let (mut member, found) = beginning.open(entry)?;
-    let changed = member.store.measure_on(&here.kernel())?;
+    let run_context = RunContext { arguments, quick, base: &base, program: here.program()?, started: &started };
+    let (mut member, found) = run_context.open(entry)?;
+    let changed = member.store.set_devices(&here.kernel())?;
     for found in changed.iter().chain([&found]) {
         if matches!(found, StoredResults::Other { .. }) {
             // Boots with different kernels or versions of brisk are not compared.
@@ -190,28 +203,28 @@ fn open_in(arguments: &Arguments, entry: Entry, quick: bool, means: Means, root:
 }
 
 /// Runs the present boot's step of the series.
-fn go_on(
+fn continue_series(
     arguments: &Arguments,
     entry: Entry,
     quick: bool,
-    means: Means,
+    means: ResumeMethod,
     interrupted: &AtomicBool,
     root: &Root,
 ) -> anyhow::Result<ExitCode> {
     let folder = means.folder(root);
-    let _turn = take_turn(&folder)?;
-    let course = || -> anyhow::Result<(Member, SeriesEnding)> {
+    let _turn = lock_series(&folder)?;
+    let course = || -> anyhow::Result<(CampaignMember, SeriesEnding)> {
         let arms = Series::read(&folder)?.unwrap_or_default().arms;
-        let entry = of_arms(entry, &arms);
+        let entry = with_compared_arms(entry, &arms);
         let again = Arguments { resume: true, restart: false, ..arguments.clone() };
         let mut member = open_in(&again, entry, quick, means, root)?;
-        let Member { entry, store, findings, .. } = &mut member;
+        let CampaignMember { entry, store, findings, .. } = &mut member;
         let run = Run { experiment: &entry.experiment, quick, seed: store.header().seed };
-        let course = Course { root, means, program: program()?, run, interrupted };
-        let ending = course.go_on(store, findings)?;
+        let course = SeriesRunner { root, means, program: program()?, run, interrupted };
+        let ending = course.continue_series(store, findings)?;
         Ok((member, ending))
     };
-    let (mut member, ending) = course().inspect_err(|_| drop(take_away(root)))?;
+    let (mut member, ending) = course().inspect_err(|_| drop(remove_series(root)))?;
     member.outcome = Some(match ending {
         SeriesEnding::Interrupted => return Ok(ExitCode::SUCCESS),
         SeriesEnding::Complete => ExperimentOutcome::Complete,
@@ -221,7 +234,7 @@ fn go_on(
             ExperimentOutcome::Failed(Failure { of: FailureOf::Experiment, reason })
         }
     });
-    take_away(root)?;
+    remove_series(root)?;
     if let Some(note) = preload::note(&member.entry.experiment, &member.findings) {
         member.findings.add(Line::Note { note });
     }
@@ -248,7 +261,7 @@ fn words(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
 }
 
 /// Explains what the series does, and prints the command that starts it.
-fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means, left_out: &[String]) {
+fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: ResumeMethod, unsupported_arms: &[String]) {
     let experiment = &entry.experiment;
     let counted: u32 = experiment.replicates_by_point(quick).iter().sum();
     let count = experiment.arms.len() as u32 * (counted + experiment.replicates.warm_up);
@@ -256,24 +269,24 @@ fn ask(arguments: &Arguments, entry: &Entry, quick: bool, means: Means, left_out
     let settle_s = f64::from(experiment.reboots.map_or(0, |reboots| reboots.settle_s));
     let minutes = (f64::from(count) * (boot_s + settle_s + SHUTDOWN_S) / 60.0).ceil();
     let arms = experiment.arms.iter().map(|arm| format!("  {}: {}\n", arm.name, arm.title)).collect::<String>();
-    let left_out = left_out.iter().map(|arm| format!("  not compared: {arm}\n")).collect::<String>();
-    let mut places = means.places().iter().map(|place| format!("  {place}\n")).collect::<String>();
+    let unsupported_arms = unsupported_arms.iter().map(|arm| format!("  not compared: {arm}\n")).collect::<String>();
+    let mut installed_paths = means.installed_paths().iter().map(|place| format!("  {place}\n")).collect::<String>();
     if preload::is_compared(experiment) {
-        places += &format!("  the property {}, which is restored in each boot\n", zygote::MODE);
+        installed_paths += &format!("  the property {}, which is restored in each boot\n", zygote::MODE);
     }
     let names = arguments.experiments.join(" ");
     let full = if quick { "" } else { " --full" };
     eprint!(
         "brisk prove {names} --here reboots this device {count} times, in about {minutes} minutes (a boot takes about \
-         {boot_s:.0} s), and compares:\n{arms}{left_out}\
+         {boot_s:.0} s), and compares:\n{arms}{unsupported_arms}\
          Save your work first: brisk does not ask before a reboot. A boot that does not complete, or that brisk did not \
          cause, is repeated once; a second failure ends the series.\n\
-         During the series these exist, and nothing else is changed:\n{places}\
+         During the series these exist, and nothing else is changed:\n{installed_paths}\
          To end it at any time: brisk prove --here --stop; or remove them{}\n\
          To start it: brisk prove {names} --here --yes{full}\n",
         match means {
-            Means::Systemd => "; or add brisk.noreboots to the kernel's command line, in the boot loader",
-            Means::Android => "",
+            ResumeMethod::Systemd => "; or add brisk.noreboots to the kernel's command line, in the boot loader",
+            ResumeMethod::Android => "",
         }
     );
 }

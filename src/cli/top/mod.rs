@@ -18,7 +18,7 @@ use terminal::Terminal;
 const SAMPLES: u32 = 4;
 const SAMPLING_PERIOD: Duration = Duration::from_millis(400);
 /// The screen's size without a terminal.
-const PAGE: (usize, usize) = (160, 80);
+const DEFAULT_SIZE: (usize, usize) = (160, 80);
 
 /// Arguments of `brisk top`.
 #[derive(Debug, clap::Args)]
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         if arguments.json {
             writeln!(out, "{}", serde_json::to_string(&screen)?)?;
         } else {
-            writeln!(out, "{}", screen.lines(PAGE, true).join("\n"))?;
+            writeln!(out, "{}", screen.lines(DEFAULT_SIZE, true).join("\n"))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let terminal = Terminal::take()?;
     loop {
         terminal.show(&screen.lines(terminal.size(), in_colours))?;
-        if terminal.is_over_after(Duration::from_millis(arguments.period_ms.into()))? {
+        if terminal.wait_for_exit(Duration::from_millis(arguments.period_ms.into()))? {
             return Ok(ExitCode::SUCCESS);
         }
         screen = observer.sample()?;

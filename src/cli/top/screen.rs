@@ -171,14 +171,14 @@ const PLAIN: Style = Style::new();
 const BOLD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
-const MIDDLING: Style = AnsiColor::Yellow.on_default();
+const WARN: Style = AnsiColor::Yellow.on_default();
 
 impl Screen {
     /// At most `rows` lines of at most `columns`, optionally in colours.
     pub fn lines(&self, (columns, rows): (usize, usize), in_colours: bool) -> Vec<String> {
         let mut lines = vec![(BOLD, self.title())];
         lines.extend(self.cpu_lines(columns));
-        lines.extend(self.front_lines());
+        lines.extend(self.foreground_lines());
         let mut rest = self.memory_lines();
         rest.extend(self.decision_lines());
         // The thread table gets the remaining rows, at least three.
@@ -223,16 +223,16 @@ impl Screen {
         self.cpus.chunks(on_a_line).map(line).collect()
     }
 
-    fn front_lines(&self) -> Vec<(Style, String)> {
+    fn foreground_lines(&self) -> Vec<(Style, String)> {
         let placement = &self.placement;
         let name =
             |pid: &u32| placement.threads.iter().find(|thread| thread.pid == *pid).map(|thread| &*thread.command);
-        let front = match placement.front.as_slice() {
+        let foreground = match placement.foreground.as_slice() {
             [] => "nothing".to_owned(),
-            front => format!(
+            foreground => format!(
                 "process {} {}, waits {:.0} % of its busy time",
-                format_list(front),
-                front.iter().filter_map(name).next().unwrap_or(""),
+                format_list(foreground),
+                foreground.iter().filter_map(name).next().unwrap_or(""),
                 placement.wait_share * 100.0
             ),
         };
@@ -240,7 +240,7 @@ impl Screen {
         let [bulk, interactive, light] = [Class::Bulk, Class::Interactive, Class::Light].map(count);
         vec![
             (PLAIN, String::new()),
-            (GOOD, format!("Foreground {front}")),
+            (GOOD, format!("Foreground {foreground}")),
             (PLAIN, format!("Decision   {}", placement.reason)),
             (
                 PLAIN,
@@ -255,8 +255,8 @@ impl Screen {
     fn thread_lines(&self, room: usize) -> Vec<(Style, String)> {
         let line = |thread: &brisk_mechanism::placement::snapshot::ThreadView| {
             let style = match thread.class {
-                _ if thread.is_front => GOOD,
-                Class::Bulk => MIDDLING,
+                _ if thread.is_foreground => GOOD,
+                Class::Bulk => WARN,
                 _ => FAINT,
             };
             let (demand, wait) = (thread.demand * 100.0, thread.wait * 100.0);
@@ -304,7 +304,7 @@ impl Screen {
     fn decision_lines(&self) -> Vec<(Style, String)> {
         let line = |executed: &Executed| {
             let (seconds, decision) = (self.now.since(executed.at).as_secs_f64(), &executed.decision);
-            let (style, failed) = if executed.error.is_some() { (MIDDLING, " (failed)") } else { (FAINT, "") };
+            let (style, failed) = if executed.error.is_some() { (WARN, " (failed)") } else { (FAINT, "") };
             let text = format!(
                 "{seconds:>7.1} s ago  {}: {}{failed}: {}",
                 executed.mechanism,

@@ -12,8 +12,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 
 /// Escape sequences: alternate screen and hidden cursor, on and off.
-const TAKE: &[u8] = b"\x1b[?1049h\x1b[?25l";
-const GIVE_BACK: &[u8] = b"\x1b[?25h\x1b[?1049l";
+const ENTER_SCREEN: &[u8] = b"\x1b[?1049h\x1b[?25l";
+const LEAVE_SCREEN: &[u8] = b"\x1b[?25h\x1b[?1049l";
 /// Keys that exit; Ctrl-C and Ctrl-D are included for terminals that send no signal for them.
 const END_KEYS: &[u8] = b"qQ\x03\x04";
 
@@ -33,8 +33,8 @@ impl Terminal {
     /// When the terminal cannot be written, or signals cannot be received.
     pub fn take() -> io::Result<Self> {
         let (ended, sender) = UnixStream::pair()?;
-        let hear = |&signal: &i32| pipe::register(signal, sender.try_clone()?);
-        let signals = [SIGINT, SIGTERM, SIGHUP].iter().map(hear).collect::<io::Result<_>>()?;
+        let register_signal = |&signal: &i32| pipe::register(signal, sender.try_clone()?);
+        let signals = [SIGINT, SIGTERM, SIGHUP].iter().map(register_signal).collect::<io::Result<_>>()?;
         // Without a keyboard, signals end it.
         let before = tcgetattr(io::stdin()).ok();
         let terminal = Self { before, ended, signals };
@@ -45,7 +45,7 @@ impl Terminal {
             plain.special_codes[SpecialCodeIndex::VSUSP] = 0;
             tcsetattr(io::stdin(), OptionalActions::Now, &plain)?;
         }
-        write(TAKE)?;
+        write(ENTER_SCREEN)?;
         Ok(terminal)
     }
 
@@ -75,7 +75,7 @@ impl Terminal {
     ///
     /// # Errors
     /// When poll(2) fails.
-    pub fn is_over_after(&self, pause: Duration) -> io::Result<bool> {
+    pub fn wait_for_exit(&self, pause: Duration) -> io::Result<bool> {
         let stdin = io::stdin();
         let mut ready = [PollFd::new(&self.ended, PollFlags::IN), PollFd::new(&stdin, PollFlags::IN)];
         let sources = if self.before.is_some() { 2 } else { 1 };
@@ -94,7 +94,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        let _ = write(GIVE_BACK);
+        let _ = write(LEAVE_SCREEN);
         if let Some(before) = &self.before {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brisk::lab::Scenario;
 use brisk::lab::scenario::CgroupVersion;
-use brisk::mechanism::memory::wear::RECORD_KIB;
+use brisk::mechanism::memory::writeback_budget::RECORD_KIB;
 use serde_json::Value;
 
 use super::steps::Report;

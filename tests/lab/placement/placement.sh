@@ -49,7 +49,7 @@ join_group() {
 }
 
 is_own_core() {
-	brisk placement explain --json | grep -q '"is_front":true,"class":"[a-z]*","thesis_class":"own-core"'
+	brisk placement explain --json | grep -q '"is_foreground":true,"class":"[a-z]*","thesis_class":"own-core"'
 }
 
 # A program becomes foreground and has a CPU for itself. The thesis rule judges by the CPU time that a task once used, which is

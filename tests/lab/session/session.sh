@@ -28,10 +28,10 @@ has_members() {
 
 # The processes that the daemon treats as foreground.
 front() {
-	brisk placement show --json | tr -d ' \n' | sed -n 's/.*"front":\[\([0-9,]*\)\].*/\1/p' | tr ',' ' '
+	brisk placement show --json | tr -d ' \n' | sed -n 's/.*"foreground":\[\([0-9,]*\)\].*/\1/p' | tr ',' ' '
 }
 
-is_front() {
+is_foreground() {
 	[ "$(front)" = "$1" ]
 }
 
@@ -40,16 +40,16 @@ session 1
 session 2
 brisk daemon --config /tmp/brisk.toml &
 wait_for 30 brisk status >/dev/null
-wait_for 30 is_front "$(members tty1)"
+wait_for 30 is_foreground "$(members tty1)"
 say first "$(front)"
 say first.members "$(members tty1)"
 chvt 2
-wait_for 30 is_front "$(members tty2)"
+wait_for 30 is_foreground "$(members tty2)"
 say second "$(front)"
 say second.members "$(members tty2)"
 systemctl stop session2
-wait_for 30 is_front ""
+wait_for 30 is_foreground ""
 say none "$(front)"
 chvt 1
-wait_for 30 is_front "$(members tty1)"
+wait_for 30 is_foreground "$(members tty1)"
 say again "$(front)"

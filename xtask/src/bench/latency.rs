@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use brisk::daemon::status::metrics::Histogram;
 use brisk::sys::process::process_events::{Notice, ProcessEvents, monotonic_ns};
-use brisk::sys::process::process_filter::{self, Wanted};
-use brisk::sys::sched::scheduling;
+use brisk::sys::process::process_filter::{self, EventMask};
+use brisk::sys::sched::own_policy;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 
@@ -94,8 +94,8 @@ fn without(mut histogram: Histogram, earlier: &Histogram) -> Histogram {
 /// their arrival.
 pub fn run_receiver() -> anyhow::Result<()> {
     let mut events = ProcessEvents::open()?;
-    process_filter::attach(&events, Wanted { fork: true, ..Wanted::default() })?;
-    scheduling::become_real_time()?;
+    process_filter::attach(&events, EventMask { fork: true, ..EventMask::default() })?;
+    own_policy::become_real_time()?;
     println!();
     let mut delay = Histogram::default();
     let mut notices = Vec::new();

@@ -36,16 +36,16 @@ const HERE: Extent = Extent { blocks: 10, pairs: 41, forks: 1_000 };
 const IN_LAB: Extent = Extent { blocks: 2, pairs: 3, forks: 1_000 };
 type Row = (&'static str, String, &'static str);
 
-/// Measures `brisk` and prints one table; with `lab_alone`, only what does not depend on this machine's load.
+/// Measures `brisk` and prints one table; with `lab_only`, only what does not depend on this machine's load.
 // Verifies COST-3.
-pub fn run(brisk: &Path, lab_alone: bool) -> anyhow::Result<()> {
+pub fn run(brisk: &Path, lab_only: bool) -> anyhow::Result<()> {
     let size_kib = fs::metadata(brisk).with_context(|| format!("cannot read {}", brisk.display()))?.len() / 1024;
     let mut rows = vec![("binary", format!("{size_kib} KiB"), "<= 3276 KiB")];
-    if !lab_alone {
+    if !lab_only {
         measure_here(brisk, &mut rows)?;
     }
     eprintln!("in the lab: latency, storm, locked memory");
-    let LabPart { latency, storm, locked_kib } = measure_in_lab(brisk)?;
+    let LabResults { latency, storm, locked_kib } = measure_in_lab(brisk)?;
     rows.push(("in the lab, deterministic", String::new(), ""));
     rows.push(("  locked by daemon and killer", format!("{locked_kib} KiB"), "<= 3072 KiB"));
     add_rows(&latency, &storm, &mut rows);
@@ -92,7 +92,7 @@ fn add_rows(latency: &Latency, storm: &Storm, rows: &mut Vec<Row>) {
 
 /// What is measured in the lab.
 #[derive(Serialize, Deserialize)]
-struct LabPart {
+struct LabResults {
     latency: Latency,
     storm: Storm,
     locked_kib: u64,
@@ -102,7 +102,8 @@ struct LabPart {
 pub fn run_in_guest(brisk: &Path) -> anyhow::Result<()> {
     let tree = Tree::of_the_guest()?;
     let locked_kib = locked(brisk, &tree)?;
-    let part = LabPart { latency: latency(brisk, &tree, &IN_LAB)?, storm: storm(brisk, &tree, &IN_LAB)?, locked_kib };
+    let part =
+        LabResults { latency: latency(brisk, &tree, &IN_LAB)?, storm: storm(brisk, &tree, &IN_LAB)?, locked_kib };
     println!("{}", serde_json::to_string(&part)?);
     Ok(())
 }
@@ -110,7 +111,7 @@ pub fn run_in_guest(brisk: &Path) -> anyhow::Result<()> {
 /// In a guest whose time is counted in instructions, at full speed: all frequencies that its governor may choose are close to
 /// the highest.
 // Verifies COST-1.
-fn measure_in_lab(brisk: &Path) -> anyhow::Result<LabPart> {
+fn measure_in_lab(brisk: &Path) -> anyhow::Result<LabResults> {
     let mut scenario = Scenario::load("debian-6.1")?;
     for module in scenario.modules.iter_mut().filter(|module| module.name == "virtual_cpufreq") {
         for (name, values) in [("frequencies_mhz", "1190,1200"), ("voltages_mv", "1290,1300")] {

@@ -11,7 +11,7 @@ use super::device::Daemon;
 use super::device::Tree;
 use super::program::launch;
 
-const STORM_BEGINNING: u32 = 300;
+const WARM_UP_FORKS: u32 = 300;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Storm {
@@ -21,13 +21,13 @@ pub(super) struct Storm {
 }
 
 /// Pairs of storms, with the daemon and without, in alternating order, at the default rate limits. Timing begins after
-/// `STORM_BEGINNING` forks, when the frequency has risen and the rate limit is used up: launches are then muted but for one
+/// `WARM_UP_FORKS` forks, when the frequency has risen and the rate limit is used up: launches are then muted but for one
 /// every half second.
 // Verifies COST-1.
 pub(super) fn storm(brisk: &Path, tree: &Tree, &Extent { pairs, forks, .. }: &Extent) -> anyhow::Result<Storm> {
     let timed = || -> anyhow::Result<f64> {
         let storm = |forks| (0..forks).try_for_each(|_| launch());
-        storm(STORM_BEGINNING)?;
+        storm(WARM_UP_FORKS)?;
         let start = Instant::now();
         storm(forks)?;
         Ok(start.elapsed().as_secs_f64())

@@ -101,7 +101,7 @@ pub fn read_all(repository: &Path) -> anyhow::Result<BTreeMap<String, Measured>>
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(repository.join(FOLDER)).with_context(|| format!("cannot read {FOLDER}"))? {
         let path = entry?.path();
-        if path.extension().is_none_or(|ending| ending != "json") {
+        if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
         let place = || path.display().to_string();

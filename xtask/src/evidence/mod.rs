@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         for experiment in &proof.experiments {
             record = with_experiment(&record, &experiment.name, experiment.quick, &when)?;
             if !experiment.quick {
-                keep(&repository.join(measured::FOLDER), &measured(&proof, experiment, &commit)?)?;
+                write_evidence(&repository.join(measured::FOLDER), &measured(&proof, experiment, &commit)?)?;
             }
         }
     }
@@ -73,7 +73,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn keep(folder: &Path, measured: &Measured) -> anyhow::Result<()> {
+fn write_evidence(folder: &Path, measured: &Measured) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(measured)?;
     write(&folder.join(format!("{}.json", measured.experiment)), &(text + "\n"))
 }
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!((series.count, series.median), (arm.samples.len(), figure(arm.median)));
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join(measured::FOLDER)).unwrap();
-        keep(&folder.path().join(measured::FOLDER), &kept).unwrap();
+        write_evidence(&folder.path().join(measured::FOLDER), &kept).unwrap();
         assert_eq!(measured::read_all(folder.path()).unwrap()[&experiment.name], kept);
 
         let failure = Failure { of: FailureOf::Lab, reason: "no mirror".to_owned() };

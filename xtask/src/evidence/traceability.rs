@@ -19,7 +19,7 @@ const SOURCES: [&str; 5] = ["crates", "src", "tests", "xtask/src", "android/prel
 const SKIPPED: [&str; 4] = ["bootchart", "fixtures", "golden", "target"];
 /// Its functions fill rows of the table that `./dev bench` prints beside the required values.
 const BENCH: &str = "xtask/src/";
-const OPENING: &str = "// Verifies ";
+const VERIFIES_PREFIX: &str = "// Verifies ";
 
 const INTRODUCTION: &str = "\
 # Traceability
@@ -121,7 +121,7 @@ pub fn checks(repository: &Path) -> anyhow::Result<Vec<Check>> {
             let (path, name) = (entry.path(), entry.file_name());
             if path.is_dir() && !SKIPPED.iter().any(|skipped| name == *skipped) {
                 folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "rs" || ending == "java") {
+            } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "java") {
                 let file = path.strip_prefix(repository)?.display().to_string();
                 checks.extend(checks_of_source(&file, &read(repository, &file)?)?);
             }
@@ -154,7 +154,7 @@ pub fn checks_of_source(file: &str, text: &str) -> anyhow::Result<Vec<Check>> {
     let mut checks = Vec::new();
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
     while let Some((at, line)) = lines.next() {
-        let Some(list) = line.strip_prefix(OPENING) else { continue };
+        let Some(list) = line.strip_prefix(VERIFIES_PREFIX) else { continue };
         let place = || format!("{file}:{at}: {line:?}");
         let list = list.strip_suffix('.').with_context(|| format!("{} does not end with a dot", place()))?;
         let promises: Vec<String> = list.split(", ").map(str::to_owned).collect();

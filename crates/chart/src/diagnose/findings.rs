@@ -2,7 +2,7 @@
 
 use super::measures::DiagnosisMeasure;
 use super::sources::{self, Sources};
-use super::{Finding, Limit, Opportunity, Part, Phase};
+use super::{Contributor, Finding, Limit, Opportunity, Phase};
 use crate::model::Boot;
 
 /// A busy CPU below this share of its highest frequency counts as slow.
@@ -22,7 +22,7 @@ pub fn of_phase(
     measures: &[DiagnosisMeasure],
     sources: &Sources,
 ) -> Vec<Finding> {
-    let finding = |(opportunity, gain_ms, bounds, who, advice): Won| Finding {
+    let finding = |(opportunity, gain_ms, bounds, who, advice): Gain| Finding {
         opportunity,
         phase: index,
         span: phase.span,
@@ -32,7 +32,7 @@ pub fn of_phase(
         advice,
     };
     let of_limit = match phase.limit {
-        Limit::OneCpu | Limit::SeveralCpus | Limit::EveryCpu if is_kernels(boot, sources) => {
+        Limit::OneCpu | Limit::SeveralCpus | Limit::EveryCpu if is_kernel_bound(boot, sources) => {
             kernel(boot, phase, sources)
         }
         Limit::OneCpu | Limit::SeveralCpus => parallel(boot, phase, sources),
@@ -42,26 +42,26 @@ pub fn of_phase(
         Limit::Waiting => waiting(boot, phase, measures),
         Limit::Idle => return Vec::new(),
     };
-    let won = [Some(of_limit), frequency(phase, measures, sources), memory(phase)];
-    won.into_iter().flatten().map(finding).collect()
+    let gains = [Some(of_limit), frequency(phase, measures, sources), memory(phase)];
+    gains.into_iter().flatten().map(finding).collect()
 }
 
 /// The opportunity, the gain in milliseconds, bounds, processes and advice.
-type Won = (Opportunity, f32, Vec<(u32, u32)>, Vec<Part>, String);
+type Gain = (Opportunity, f32, Vec<(u32, u32)>, Vec<Contributor>, String);
 
 fn percent(share: f32) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
 /// `name (40 % of the CPU time)`
-fn named(boot: &Boot, part: &Part) -> String {
+fn named(boot: &Boot, part: &Contributor) -> String {
     let name = boot.processes[part.process].label();
     part.share.map_or_else(|| name.to_owned(), |share| format!("{name} ({} of the CPU time)", percent(share)))
 }
 
 /// `a 20 %, b 10 %`
-fn list(boot: &Boot, who: &[Part]) -> String {
-    let one = |part: &Part| {
+fn list(boot: &Boot, who: &[Contributor]) -> String {
+    let one = |part: &Contributor| {
         let share = part.share.map_or_else(String::new, |share| format!(" {}", percent(share)));
         format!("{}{share}", boot.processes[part.process].label())
     };
@@ -69,7 +69,7 @@ fn list(boot: &Boot, who: &[Part]) -> String {
 }
 
 /// The share of the CPU time that no sampled process took, where it is notable.
-fn besides(boot: &Boot, sources: &Sources) -> String {
+fn unsampled_note(boot: &Boot, sources: &Sources) -> String {
     match sources.in_no_process() {
         share if boot.has_processes() && share >= NOTABLE_SHARE => {
             format!("; {} of the CPU time is in no process that was sampled", percent(share))
@@ -78,11 +78,11 @@ fn besides(boot: &Boot, sources: &Sources) -> String {
     }
 }
 
-fn main_part(sources: &Sources) -> Option<&Part> {
+fn main_contributor(sources: &Sources) -> Option<&Contributor> {
     sources.who.first().filter(|part| part.share.is_some_and(|share| share >= MAIN_SHARE))
 }
 
-fn is_kernels(boot: &Boot, sources: &Sources) -> bool {
+fn is_kernel_bound(boot: &Boot, sources: &Sources) -> bool {
     boot.has_processes() && sources.kernel() >= MAIN_SHARE
 }
 
@@ -97,7 +97,7 @@ fn idle_cpus(cpus: usize, phase: &Phase) -> String {
 }
 
 /// Amdahl's bounds: the gain if all of the phase's work could run on that many CPUs at the same time.
-fn parallel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
+fn parallel(boot: &Boot, phase: &Phase, sources: &Sources) -> Gain {
     let cpus = boot.cpu_count();
     let length_ms = phase.span.length_ms() as f32;
     let serial = if phase.limit == Limit::OneCpu { 1.0 } else { phase.busy_cpus };
@@ -109,7 +109,7 @@ fn parallel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
     } else {
         format!("{:.0} of {cpus} CPUs", phase.busy_cpus.min(cpus as f32 - 1.0).max(2.0))
     };
-    let advice = match (main_part(sources), sources.who.as_slice()) {
+    let advice = match (main_contributor(sources), sources.who.as_slice()) {
         (Some(part), _) => format!(
             "{} works on {on} while {idle}: do it in parallel, start it earlier or later, or do less of it",
             named(boot, part)
@@ -122,24 +122,24 @@ fn parallel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
     };
     let bounds = BOUNDS.iter().map(|&cpus| (cpus, bound_ms(cpus) as u32)).filter(|(cpus, _)| *cpus as f32 > serial);
     let gain_ms = bound_ms(u32::try_from(cpus).unwrap_or(u32::MAX));
-    (Opportunity::Parallel, gain_ms, bounds.collect(), sources.who.clone(), advice + &besides(boot, sources))
+    (Opportunity::Parallel, gain_ms, bounds.collect(), sources.who.clone(), advice + &unsampled_note(boot, sources))
 }
 
 /// Where every CPU is busy, at most the share of the process that took most can be gained.
-fn less_work(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
+fn less_work(boot: &Boot, phase: &Phase, sources: &Sources) -> Gain {
     let share = sources.who.first().and_then(|part| part.share).unwrap_or(0.0);
     let every = if boot.cpu_count() == 1 { "the CPU works all the time" } else { "every CPU works all the time" };
-    let advice = match (main_part(sources), sources.who.as_slice()) {
+    let advice = match (main_contributor(sources), sources.who.as_slice()) {
         (Some(part), _) => format!("{every}, most of it for {}: do less of it, or do it later", named(boot, part)),
         (None, []) => format!("{every}: do less, or do it later"),
         (None, who) => format!("{every}, for several processes ({}): do less, or do some of it later", list(boot, who)),
     };
     let gain_ms = phase.span.length_ms() as f32 * share;
-    (Opportunity::Work, gain_ms, Vec::new(), sources.who.clone(), advice + &besides(boot, sources))
+    (Opportunity::Work, gain_ms, Vec::new(), sources.who.clone(), advice + &unsampled_note(boot, sources))
 }
 
-fn kernel(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
-    let threads: Vec<Part> = sources
+fn kernel(boot: &Boot, phase: &Phase, sources: &Sources) -> Gain {
+    let threads: Vec<Contributor> = sources
         .who
         .iter()
         .copied()
@@ -166,14 +166,14 @@ fn least_work_ms(boot: &Boot, sources: &Sources) -> f32 {
     sources.busiest_cpu_ms.max(sources.serial_ms).max(sources.total_ms / boot.cpu_count() as f32)
 }
 
-fn disk(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
+fn disk(boot: &Boot, phase: &Phase, sources: &Sources) -> Gain {
     let advice = "read it earlier and in order (readahead), read less, or store it compressed".to_owned();
     let gain_ms = (phase.span.length_ms() as f32 - least_work_ms(boot, sources)).max(0.0);
     (Opportunity::Disk, gain_ms, Vec::new(), sources::waiters(boot, phase.span), advice)
 }
 
-fn partly(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
-    let who = match (main_part(sources), sources.who.as_slice()) {
+fn partly(boot: &Boot, phase: &Phase, sources: &Sources) -> Gain {
+    let who = match (main_contributor(sources), sources.who.as_slice()) {
         (Some(part), _) => format!(" {} does most of the work:", named(boot, part)),
         (None, []) => String::new(),
         (None, who) => format!(" Several processes work ({}):", list(boot, who)),
@@ -183,11 +183,11 @@ fn partly(boot: &Boot, phase: &Phase, sources: &Sources) -> Won {
          another process"
     );
     let gain_ms = (phase.span.length_ms() as f32 - least_work_ms(boot, sources)).max(0.0);
-    (Opportunity::Waiting, gain_ms, Vec::new(), sources.who.clone(), advice + &besides(boot, sources))
+    (Opportunity::Waiting, gain_ms, Vec::new(), sources.who.clone(), advice + &unsampled_note(boot, sources))
 }
 
-fn waiting(boot: &Boot, phase: &Phase, measures: &[DiagnosisMeasure]) -> Won {
-    let next = sources::next_to_work(boot, phase.span.end_ms, measures);
+fn waiting(boot: &Boot, phase: &Phase, measures: &[DiagnosisMeasure]) -> Gain {
+    let next = sources::first_active_after(boot, phase.span.end_ms, measures);
     let advice = match next {
         Some(part) => format!(
             "neither CPU nor disk works until {} does: find the timer, device or event that it waits for",
@@ -200,7 +200,7 @@ fn waiting(boot: &Boot, phase: &Phase, measures: &[DiagnosisMeasure]) -> Won {
 }
 
 /// The gain of running at the highest frequency while CPUs are busy.
-fn frequency(phase: &Phase, measures: &[DiagnosisMeasure], sources: &Sources) -> Option<Won> {
+fn frequency(phase: &Phase, measures: &[DiagnosisMeasure], sources: &Sources) -> Option<Gain> {
     let speed = phase.speed.filter(|speed| *speed < FULL_SPEED)?;
     if matches!(phase.limit, Limit::Disk | Limit::Waiting | Limit::Idle) {
         return None;
@@ -220,7 +220,7 @@ fn frequency(phase: &Phase, measures: &[DiagnosisMeasure], sources: &Sources) ->
 }
 
 /// The gain without memory stalls: while every task waits for memory, no other work is done.
-fn memory(phase: &Phase) -> Option<Won> {
+fn memory(phase: &Phase) -> Option<Gain> {
     let gain_ms = phase.span.length_ms() as f32 * phase.memory_stall?;
     let advice =
         "every task waits for memory: start fewer processes at once, or fit more in (`brisk memory plan`)".to_owned();

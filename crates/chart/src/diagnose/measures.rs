@@ -19,11 +19,11 @@ pub struct DiagnosisMeasure {
     /// The sum of the squares of each CPU's busy share: see [`DiagnosisMeasure::density`].
     pub squares: f32,
     /// Busy CPUs, without those below `NOTABLE_SHARE`.
-    pub notable: f32,
+    pub notable_busy: f32,
     /// The share of one CPU that the busiest single-threaded process took, on any CPUs.
     pub serial: f32,
     /// The sum over all single-threaded processes that took half a CPU or more.
-    pub serials: f32,
+    pub serial_sum: f32,
     /// The busy share of the busiest disk.
     pub disk: Option<f32>,
     /// The frequency of busy CPUs as a share of the highest.
@@ -45,7 +45,7 @@ impl DiagnosisMeasure {
 /// A CPU with a lower busy share counts as idle.
 const NOTABLE_SHARE: f32 = 0.25;
 /// CPUs are compared over at least this time: the kernel accounts CPU time in ticks of up to 10 ms.
-const LEAST_BIN_MS: u32 = 100;
+const MIN_BIN_MS: u32 = 100;
 
 /// One measure for each CPU sample.
 pub fn measures(boot: &Boot) -> Vec<DiagnosisMeasure> {
@@ -55,7 +55,7 @@ pub fn measures(boot: &Boot) -> Vec<DiagnosisMeasure> {
         let pressure = boot.pressures.iter().find(|pressure| pressure.name == name);
         pressure.map_or(&[][..], |pressure| pressure.samples.as_slice()).iter().peekable()
     });
-    let (serial, serials) = serial(boot);
+    let (serial, serial_sum) = serial(boot);
     let measure = |(index, sample): (usize, &CpuSample)| {
         let middle_ms = sample.span.start_ms + sample.span.length_ms() / 2;
         let mut disk = None;
@@ -71,9 +71,9 @@ pub fn measures(boot: &Boot) -> Vec<DiagnosisMeasure> {
             system: sample.system * cpus,
             waiting: sample.io_wait * cpus,
             squares: sample.busy() * sample.busy() * cpus,
-            notable: if sample.busy() >= NOTABLE_SHARE { sample.busy() * cpus } else { 0.0 },
+            notable_busy: if sample.busy() >= NOTABLE_SHARE { sample.busy() * cpus } else { 0.0 },
             serial: serial[index],
-            serials: serials[index],
+            serial_sum: serial_sum[index],
             disk,
             speed: speed(boot, index, middle_ms),
             io_stall: stall_at(&mut io, middle_ms),
@@ -93,24 +93,24 @@ fn compare_cpus(boot: &Boot, measures: &mut [DiagnosisMeasure]) {
     let mut start = 0;
     while start < measures.len() {
         let from_ms = measures[start].span.start_ms;
-        let long_enough = |measure: &DiagnosisMeasure| measure.span.end_ms.saturating_sub(from_ms) >= LEAST_BIN_MS;
+        let long_enough = |measure: &DiagnosisMeasure| measure.span.end_ms.saturating_sub(from_ms) >= MIN_BIN_MS;
         let end = measures[start..].iter().position(long_enough).map_or(measures.len(), |last| start + last + 1);
         let length_ms: f32 = measures[start..end].iter().map(|measure| measure.span.length_ms() as f32).sum();
-        let (mut squares, mut notable) = (0.0, 0.0);
+        let (mut squares, mut notable_busy) = (0.0, 0.0);
         for core in &boot.cores {
             let worked = measures[start..end].iter().zip(core.busy.get(start..end).unwrap_or_default());
             let worked = worked.filter(|(_, percent)| **percent != OFFLINE);
             let busy_ms: f32 = worked.map(|(m, percent)| m.span.length_ms() as f32 * f32::from(*percent) / 100.0).sum();
             let busy = busy_ms / length_ms.max(1.0);
             squares += busy * busy;
-            notable += if busy >= NOTABLE_SHARE { busy } else { 0.0 };
+            notable_busy += if busy >= NOTABLE_SHARE { busy } else { 0.0 };
         }
         let busy_ms: f32 = measures[start..end].iter().map(|m| m.busy * m.span.length_ms() as f32).sum();
         let together = busy_ms / length_ms.max(1.0);
         for measure in &mut measures[start..end] {
             // Samples that are compared together share the result in proportion to their work.
             let part = if together > 0.0 { measure.busy / together } else { 0.0 };
-            (measure.squares, measure.notable) = (squares * part, notable * part);
+            (measure.squares, measure.notable_busy) = (squares * part, notable_busy * part);
         }
         start = end;
     }
@@ -120,13 +120,13 @@ fn compare_cpus(boot: &Boot, measures: &mut [DiagnosisMeasure]) {
 /// Such a process may have run on several CPUs one after the other, which per-CPU figures do not distinguish from several
 /// threads at the same time. Without per-CPU figures, a process of unknown thread count is included as well.
 fn serial(boot: &Boot) -> (Vec<f32>, Vec<f32>) {
-    const LEAST_PERMILLE: u16 = 500;
+    const MIN_PERMILLE: u16 = 500;
     let has_cores = boot.cores.iter().any(|core| !core.busy.is_empty());
     let (mut most, mut sum) = (vec![0.0f32; boot.cpu.len()], vec![0.0f32; boot.cpu.len()]);
     let may = |threads: u32| threads == 1 || threads == 0 && !has_cores;
     for process in boot.processes.iter().filter(|process| process.kind != Kind::Initcall && may(process.threads)) {
         let (mut place, mut share) = (0, 0.0f32);
-        for activity in process.activity.iter().filter(|activity| activity.cpu_permille >= LEAST_PERMILLE) {
+        for activity in process.activity.iter().filter(|activity| activity.cpu_permille >= MIN_PERMILLE) {
             let begins = boot.cpu.partition_point(|sample| sample.span.end_ms <= activity.span.start_ms);
             for (index, sample) in boot.cpu.iter().enumerate().skip(begins) {
                 if sample.span.start_ms >= activity.span.end_ms {
@@ -187,9 +187,9 @@ pub fn average(measures: &[DiagnosisMeasure]) -> DiagnosisMeasure {
         system: mean(&|m| m.system),
         waiting: mean(&|m| m.waiting),
         squares: mean(&|m| m.squares),
-        notable: mean(&|m| m.notable),
+        notable_busy: mean(&|m| m.notable_busy),
         serial: mean(&|m| m.serial),
-        serials: mean(&|m| m.serials),
+        serial_sum: mean(&|m| m.serial_sum),
         disk: known(&|m| m.disk, &|_| 1.0),
         speed: known(&|m| m.speed, &|m| m.busy + 0.001),
         io_stall: known(&|m| m.io_stall, &|_| 1.0),

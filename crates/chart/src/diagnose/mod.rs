@@ -113,7 +113,7 @@ pub enum Opportunity {
 
 /// One process in a finding.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Part {
+pub struct Contributor {
     /// Its index in the boot's processes.
     pub process: usize,
     /// Milliseconds of CPU time, or of waiting for a disk.
@@ -136,7 +136,7 @@ pub struct Finding {
     /// For parallel work: the same with 2, 4 and 8 CPUs.
     pub bounds: Vec<(u32, u32)>,
     /// The responsible processes, the main one first.
-    pub who: Vec<Part>,
+    pub who: Vec<Contributor>,
     /// What to do.
     pub advice: String,
 }
@@ -153,7 +153,7 @@ pub struct Diagnosis {
 }
 
 /// Findings with a smaller gain are dropped.
-const LEAST_GAIN_MS: u32 = 50;
+const MIN_GAIN_MS: u32 = 50;
 
 /// Diagnoses `boot`. Without CPU samples there are no phases and no findings.
 pub fn diagnose(boot: &Boot) -> Diagnosis {
@@ -162,13 +162,13 @@ pub fn diagnose(boot: &Boot) -> Diagnosis {
     let mut found = Vec::new();
     for (index, phase) in phases.iter_mut().enumerate().filter(|(_, phase)| phase.limit != Limit::Idle) {
         let sources = sources::Sources::of(boot, phase, &measures);
-        if boot.has_processes() && sources.total_ms >= LEAST_GAIN_MS as f32 {
+        if boot.has_processes() && sources.total_ms >= MIN_GAIN_MS as f32 {
             phase.kernel_threads = Some(sources.kernel_threads());
             phase.in_no_process = Some(sources.in_no_process());
         }
         found.extend(findings::of_phase(boot, index, phase, &measures, &sources));
     }
-    found.retain(|finding| finding.gain_ms >= LEAST_GAIN_MS);
+    found.retain(|finding| finding.gain_ms >= MIN_GAIN_MS);
     found.sort_by_key(|finding| (std::cmp::Reverse(finding.gain_ms), finding.span.start_ms));
     Diagnosis { phases, findings: found, done_ms }
 }

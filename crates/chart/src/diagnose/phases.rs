@@ -8,9 +8,9 @@ use crate::model::{Boot, Span};
 
 /// A phase shorter than this number of samples, within these bounds, or than this fraction of the boot is merged into a
 /// neighbour: with finer samples, shorter phases can be distinguished.
-const LEAST_PHASE_SAMPLES: u32 = 3;
-const LEAST_PHASE_MS: std::ops::RangeInclusive<u32> = 250..=600;
-const LEAST_PHASE_SHARE: u32 = 50;
+const MIN_PHASE_SAMPLES: u32 = 3;
+const MIN_PHASE_MS: std::ops::RangeInclusive<u32> = 250..=600;
+const MIN_PHASE_DIVISOR: u32 = 50;
 /// Each sample is judged together with this number of samples before or after it, within these times: a single sample often
 /// covers half of an event, and the kernel accounts CPU time in ticks of up to 10 ms.
 const SMOOTHING_SAMPLES: u32 = 2;
@@ -20,14 +20,14 @@ const SMOOTHING_MS: std::ops::RangeInclusive<u32> = 160..=500;
 const DENSE: f32 = 0.66;
 const DENSE_BESIDE_READS: f32 = 0.8;
 const DENSE_ALONE: f32 = 0.8;
-/// The least `notable` work, in CPUs, for the limits `OneCpu` and `SeveralCpus`.
+/// The least `notable_busy` work, in CPUs, for the limits `OneCpu` and `SeveralCpus`.
 const ONE_CPU: f32 = 0.65;
 const SEVERAL_CPUS: f32 = 1.5;
 /// The least share of one CPU that a single-threaded process takes when it computes all the time.
 const ONE_SERIAL: f32 = 0.8;
 /// Every CPU counts as busy if no more than this part of one CPU, and this share of all, is idle.
-const LEFT_OF_ONE: f32 = 0.5;
-const LEFT_OF_ALL: f32 = 0.15;
+const MAX_IDLE_OF_ONE: f32 = 0.5;
+const MAX_IDLE_OF_ALL: f32 = 0.15;
 /// Runs that differ by less than this, in CPUs and in density, are the same work.
 const SAME_CPUS: f32 = 0.35;
 const SAME_DENSITY: f32 = 0.2;
@@ -35,20 +35,20 @@ const SAME_DENSITY: f32 = 0.2;
 const QUIET_CPUS: f32 = 0.28;
 const QUIET_EACH: f32 = 0.02;
 /// A burst with less CPU time and disk waiting than this does not move the end of the work.
-const LEAST_WORK_MS: f32 = 150.0;
+const MIN_WORK_MS: f32 = 150.0;
 
 /// The phases of `boot`, and the end of its work.
 pub fn phases(boot: &Boot, measures: &[DiagnosisMeasure]) -> (Vec<Phase>, u32) {
     let cpus = boot.cpu_count() as f32;
     let sample_ms = typical_sample_ms(measures);
     let smoothing_ms = (SMOOTHING_SAMPLES * sample_ms).clamp(*SMOOTHING_MS.start(), *SMOOTHING_MS.end());
-    let near = smoothed(measures, smoothing_ms);
+    let smooth = smoothed(measures, smoothing_ms);
     let Some(first) = measures.first() else { return (Vec::new(), boot.span.end_ms) };
-    let (working, done_ms) = work(measures, &near, cpus).unwrap_or((0, first.span.start_ms));
-    let limits: Vec<Limit> = near[..working].iter().map(|measure| limit(measure, cpus)).collect();
-    let least_ms = (LEAST_PHASE_SAMPLES * sample_ms).clamp(*LEAST_PHASE_MS.start(), *LEAST_PHASE_MS.end());
-    let least_ms = least_ms.max(boot.span.length_ms() / LEAST_PHASE_SHARE);
-    let runs = judged_whole(merge(runs(&measures[..working], &limits), least_ms), measures, cpus);
+    let (working, done_ms) = work(measures, &smooth, cpus).unwrap_or((0, first.span.start_ms));
+    let limits: Vec<Limit> = smooth[..working].iter().map(|measure| limit(measure, cpus)).collect();
+    let least_ms = (MIN_PHASE_SAMPLES * sample_ms).clamp(*MIN_PHASE_MS.start(), *MIN_PHASE_MS.end());
+    let least_ms = least_ms.max(boot.span.length_ms() / MIN_PHASE_DIVISOR);
+    let runs = merge_similar(merge(runs(&measures[..working], &limits), least_ms), measures, cpus);
     let mut phases: Vec<Phase> = runs.into_iter().map(|(limit, range)| phase(limit, &measures[range])).collect();
     if let Some(last) = phases.last_mut() {
         last.span.end_ms = done_ms;
@@ -84,12 +84,12 @@ fn smoothed(measures: &[DiagnosisMeasure], near_ms: u32) -> Vec<DiagnosisMeasure
             }
             let sides = [&measures[first..=index], &measures[index..last]];
             let [before, behind] = sides.map(|side| (side, average(side)));
-            let [before_varies, behind_varies] = [&before, &behind].map(|(side, mean)| variance(side, mean));
+            let [before_variance, behind_variance] = [&before, &behind].map(|(side, mean)| variance(side, mean));
             // At either end of the recording, one side has too few samples to be used.
             let is_short = |side: &[DiagnosisMeasure], other: &[DiagnosisMeasure]| 2 * side.len() < other.len();
             match () {
                 () if is_short(before.0, behind.0) => behind.1,
-                () if is_short(behind.0, before.0) || before_varies <= behind_varies => before.1,
+                () if is_short(behind.0, before.0) || before_variance <= behind_variance => before.1,
                 () => behind.1,
             }
         })
@@ -123,23 +123,23 @@ fn limit(measure: &DiagnosisMeasure, cpus: f32) -> Limit {
         () => DENSE,
     };
     let left = cpus - measure.busy;
-    if left <= (LEFT_OF_ALL * cpus).min(LEFT_OF_ONE) || cpus == 1.0 && measure.busy >= dense {
+    if left <= (MAX_IDLE_OF_ALL * cpus).min(MAX_IDLE_OF_ONE) || cpus == 1.0 && measure.busy >= dense {
         return Limit::EveryCpu;
     }
     let some = |several: bool| if several { Limit::SeveralCpus } else { Limit::OneCpu };
     match () {
-        () if cpus > 1.0 && measure.density() >= dense && measure.notable >= ONE_CPU => {
-            some(measure.notable >= SEVERAL_CPUS)
+        () if cpus > 1.0 && measure.density() >= dense && measure.notable_busy >= ONE_CPU => {
+            some(measure.notable_busy >= SEVERAL_CPUS)
         }
         () if reads => Limit::Disk,
-        () if measure.serial >= ONE_SERIAL => some(measure.serials >= 2.0 * ONE_SERIAL),
+        () if measure.serial >= ONE_SERIAL => some(measure.serial_sum >= 2.0 * ONE_SERIAL),
         () if is_quiet(measure.busy, cpus) => Limit::Waiting,
         () => Limit::PartlyBusy,
     }
 }
 
 /// Merges adjacent runs of the same work that differ in little but their limit; the result has the limit of its average.
-fn judged_whole(mut runs: Vec<Run>, measures: &[DiagnosisMeasure], cpus: f32) -> Vec<Run> {
+fn merge_similar(mut runs: Vec<Run>, measures: &[DiagnosisMeasure], cpus: f32) -> Vec<Run> {
     let computes = |limit| matches!(limit, Limit::OneCpu | Limit::SeveralCpus | Limit::PartlyBusy | Limit::EveryCpu);
     let mut place = 0;
     while place + 1 < runs.len() {
@@ -165,14 +165,14 @@ fn judged_whole(mut runs: Vec<Run>, measures: &[DiagnosisMeasure], cpus: f32) ->
 }
 
 /// The number of samples up to the end of the work, and its time; `None` if no work was done.
-fn work(measures: &[DiagnosisMeasure], near: &[DiagnosisMeasure], cpus: f32) -> Option<(usize, u32)> {
+fn work(measures: &[DiagnosisMeasure], smooth: &[DiagnosisMeasure], cpus: f32) -> Option<(usize, u32)> {
     let is_work = |measure: &DiagnosisMeasure| !is_quiet(measure.busy, cpus) || waits_for_disk(measure);
-    let mut end = near.len();
+    let mut end = smooth.len();
     loop {
-        let last = near[..end].iter().rposition(is_work)?;
-        let first = near[..last].iter().rposition(|measure| !is_work(measure)).map_or(0, |quiet| quiet + 1);
+        let last = smooth[..end].iter().rposition(is_work)?;
+        let first = smooth[..last].iter().rposition(|measure| !is_work(measure)).map_or(0, |quiet| quiet + 1);
         let spent = |measure: &DiagnosisMeasure| (measure.busy + measure.waiting) * measure.span.length_ms() as f32;
-        if measures[first..=last].iter().map(spent).sum::<f32>() >= LEAST_WORK_MS {
+        if measures[first..=last].iter().map(spent).sum::<f32>() >= MIN_WORK_MS {
             return Some(exact_end(measures, first, last, &is_work));
         }
         end = first;

@@ -1,13 +1,13 @@
 //! Where the CPU time of a phase went: processes, kernel threads, and what no sampled process took.
 
 use super::measures::DiagnosisMeasure;
-use super::{Part, Phase};
+use super::{Contributor, Phase};
 use crate::model::{Activity, Boot, Kind, Span, State};
 
 /// How many processes a finding names.
 const NAMED: usize = 3;
 /// Processes that took or waited less are not named.
-const LEAST_MS: f32 = 10.0;
+const MIN_MS: f32 = 10.0;
 
 /// CPU time of a phase, in milliseconds.
 pub struct Sources {
@@ -22,7 +22,7 @@ pub struct Sources {
     kernel_threads_ms: f32,
     in_no_process_ms: f32,
     /// The processes that took most, including kernel threads.
-    pub who: Vec<Part>,
+    pub who: Vec<Contributor>,
 }
 
 impl Sources {
@@ -98,7 +98,7 @@ fn busiest_cpu_ms(boot: &Boot, span: Span, first: usize) -> f32 {
 }
 
 /// The processes that waited longest for a disk in `span`, with their share of it.
-pub fn waiters(boot: &Boot, span: Span) -> Vec<Part> {
+pub fn waiters(boot: &Boot, span: Span) -> Vec<Contributor> {
     let waited_ms = |activity: &[Activity]| -> f32 {
         let waits = activity.iter().filter(|activity| activity.state == State::DiskWait);
         waits.map(|activity| activity.span.overlap_ms(span) as f32).sum()
@@ -108,22 +108,25 @@ pub fn waiters(boot: &Boot, span: Span) -> Vec<Part> {
 }
 
 /// The process that runs first after a wait that ended at `end_ms`, if its share of the work there is large enough.
-pub fn next_to_work(boot: &Boot, end_ms: u32, measures: &[DiagnosisMeasure]) -> Option<Part> {
+pub fn first_active_after(boot: &Boot, end_ms: u32, measures: &[DiagnosisMeasure]) -> Option<Contributor> {
     const NEAR_MS: u32 = 500;
-    const LEAST_SHARE: f32 = 0.4;
+    const MIN_SHARE: f32 = 0.4;
     let near = Span::new(end_ms.saturating_sub(NEAR_MS / 5), end_ms.saturating_add(NEAR_MS));
     let values: Vec<(usize, f32)> =
         boot.processes.iter().enumerate().map(|(process, of)| (process, cpu_ms(&of.activity, near))).collect();
     let inside = measures.iter().map(|measure| measure.busy * measure.span.overlap_ms(near) as f32);
     let first = most(values, inside.sum()).into_iter().next()?;
-    (first.share? >= LEAST_SHARE).then_some(Part { share: None, ..first })
+    (first.share? >= MIN_SHARE).then_some(Contributor { share: None, ..first })
 }
 
-fn most(mut values: Vec<(usize, f32)>, of_ms: f32) -> Vec<Part> {
-    values.retain(|&(_, ms)| ms >= LEAST_MS);
+fn most(mut values: Vec<(usize, f32)>, of_ms: f32) -> Vec<Contributor> {
+    values.retain(|&(_, ms)| ms >= MIN_MS);
     values.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
     values.truncate(NAMED);
-    let part =
-        |(process, ms): (usize, f32)| Part { process, ms: ms as u32, share: Some((ms / of_ms.max(1.0)).min(1.0)) };
+    let part = |(process, ms): (usize, f32)| Contributor {
+        process,
+        ms: ms as u32,
+        share: Some((ms / of_ms.max(1.0)).min(1.0)),
+    };
     values.into_iter().map(part).collect()
 }

@@ -1,29 +1,29 @@
 //! The share of right verdicts, over boots whose causes are known (`generate/causes.rs`).
 //!
 //! A **verdict is right** when all of this holds for a boot:
-//! - At least 80 % of each chapter's time lies in phases of the limit that belongs to its cause: reading is `disk`; one
+//! - At least 80 % of each segment's time lies in phases of the limit that belongs to its cause: reading is `disk`; one
 //!   computing thread is `one CPU`, several but fewer than the CPUs `several CPUs`, as many as the CPUs or more `every CPU`, in
 //!   processes as in the kernel; a lock that is passed on, and part-time work, are `partly busy`; a device is `waiting`.
-//! - Each chapter has a finding, over the phase that has most of it, of the kind that belongs to its cause; and if one process
+//! - Each segment has a finding, over the phase that has most of it, of the kind that belongs to its cause; and if one process
 //!   took half or more of its CPU time, the finding names that process (for the kernel's work: the finding says that it is the
 //!   kernel's).
 //! - The reported end of the work is within two samples, or a quarter of a second, of the real one.
 //!
 //! **Advice is false** when one of these holds for a finding of at least 50 ms:
-//! - Less than half of its span lies in chapters whose cause it names.
+//! - Less than half of its span lies in segments whose cause it names.
 //! - The reported share of a process that it names differs by ten points or more from the CPU time that the process took in its
 //!   span; or, for waiting and reading, the process did not wait or read.
 //! - The process that it names first took less than the one that took most, by five points of the CPU time or more.
 //! - It promises more than could be gained, by a quarter and 200 ms or more.
 //!
-//! Chapters last at least 1.2 s, eight samples and a twelfth of the boot: shorter ones are not covered.
+//! Segments last at least 1.2 s, eight samples and a twelfth of the boot: shorter ones are not covered.
 //! These definitions were written before the first run; the thresholds were chosen on seeds 0 to 999.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
-use crate::generate::causes::{self, Cause, Chapter, KnownBoot, Truth};
+use crate::generate::causes::{self, Cause, GroundTruth, KnownBoot, Segment};
 use crate::read::{Limits, Recording};
 
 /// Seeds that no threshold was chosen on.
@@ -67,7 +67,7 @@ fn opportunity_of(cause: Cause) -> Opportunity {
 }
 
 /// The shares of CPU time by PID in `span`, the largest first.
-fn shares(truth: &Truth, span: Span) -> Vec<(u32, f64)> {
+fn shares(truth: &GroundTruth, span: Span) -> Vec<(u32, f64)> {
     let all_ms = f64::from(truth.busy_ms(span)).max(1.0);
     let mut shares: Vec<(u32, f64)> =
         truth.work.iter().map(|work| (work.pid, f64::from(truth.cpu_ms(work.pid, span)) / all_ms)).collect();
@@ -75,53 +75,53 @@ fn shares(truth: &Truth, span: Span) -> Vec<(u32, f64)> {
     shares
 }
 
-/// Why the verdict about a chapter is wrong, if it is.
-fn wrong(boot: &Boot, truth: &Truth, diagnosis: &Diagnosis, chapter: &Chapter) -> Option<String> {
-    let limit = limit_of(chapter.cause, truth.cpus);
-    let overlap_ms = |phase: &Phase| phase.span.overlap_ms(chapter.span);
+/// Why the verdict about a segment is wrong, if it is.
+fn wrong(boot: &Boot, truth: &GroundTruth, diagnosis: &Diagnosis, segment: &Segment) -> Option<String> {
+    let limit = limit_of(segment.cause, truth.cpus);
+    let overlap_ms = |phase: &Phase| phase.span.overlap_ms(segment.span);
     let of_limit: u32 = diagnosis.phases.iter().filter(|phase| phase.limit == limit).map(overlap_ms).sum();
-    if f64::from(of_limit) < 0.8 * f64::from(chapter.span.length_ms()) {
-        return Some(format!("{of_limit} ms of {} are {limit:?}", chapter.span.length_ms()));
+    if f64::from(of_limit) < 0.8 * f64::from(segment.span.length_ms()) {
+        return Some(format!("{of_limit} ms of {} are {limit:?}", segment.span.length_ms()));
     }
     let phases = diagnosis.phases.iter().enumerate().filter(|(_, phase)| phase.limit == limit);
     let (index, _) = phases.max_by_key(|(_, phase)| overlap_ms(phase)).expect("a phase of this limit exists");
-    let is_kernels = opportunity_of(chapter.cause) == Opportunity::Kernel;
-    // Adjacent chapters of one limit form one phase; its findings are about the larger chapter.
-    let others_ms = truth.chapters.iter().filter(|other| limit_of(other.cause, truth.cpus) == limit);
+    let is_kernels = opportunity_of(segment.cause) == Opportunity::Kernel;
+    // Adjacent segments of one limit form one phase; its findings are about the larger segment.
+    let others_ms = truth.segments.iter().filter(|other| limit_of(other.cause, truth.cpus) == limit);
     let others_ms: u32 = others_ms
-        .filter(|other| opportunity_of(other.cause) != opportunity_of(chapter.cause))
+        .filter(|other| opportunity_of(other.cause) != opportunity_of(segment.cause))
         .map(|other| diagnosis.phases[index].span.overlap_ms(other.span))
         .sum();
-    if others_ms >= chapter.span.length_ms() {
+    if others_ms >= segment.span.length_ms() {
         return None;
     }
     let finding =
-        diagnosis.findings.iter().find(|f| f.phase == index && f.opportunity == opportunity_of(chapter.cause));
+        diagnosis.findings.iter().find(|f| f.phase == index && f.opportunity == opportunity_of(segment.cause));
     let Some(finding) = finding else { return Some("there is no finding".to_owned()) };
     let names = |pid: u32| finding.who.iter().any(|part| boot.processes[part.process].pid == pid);
-    let (first, share) = shares(truth, chapter.span)[0];
-    let is_named = match chapter.cause {
-        Cause::Device => finding.who.is_empty() || chapter.about.iter().any(|&pid| names(pid)),
-        Cause::Disk => chapter.about.iter().any(|&pid| names(pid)),
+    let (first, share) = shares(truth, segment.span)[0];
+    let is_named = match segment.cause {
+        Cause::Device => finding.who.is_empty() || segment.about.iter().any(|&pid| names(pid)),
+        Cause::Disk => segment.about.iter().any(|&pid| names(pid)),
         _ => is_kernels || share < 0.5 || names(first),
     };
     (!is_named).then(|| format!("{first} with {share:.2} is not named: {}", finding.advice))
 }
 
 /// Why the advice of a finding is false, if it is.
-fn falsehood(boot: &Boot, truth: &Truth, finding: &Finding) -> Option<String> {
+fn false_advice_reason(boot: &Boot, truth: &GroundTruth, finding: &Finding) -> Option<String> {
     let length_ms = f64::from(finding.span.length_ms());
-    let applies = |chapter: &&Chapter| match finding.opportunity {
+    let applies = |segment: &&Segment| match finding.opportunity {
         Opportunity::Frequency => true,
-        Opportunity::Work => limit_of(chapter.cause, truth.cpus) == Limit::EveryCpu,
+        Opportunity::Work => limit_of(segment.cause, truth.cpus) == Limit::EveryCpu,
         Opportunity::Parallel => {
-            limit_of(chapter.cause, truth.cpus) != Limit::EveryCpu
-                && opportunity_of(chapter.cause) == Opportunity::Parallel
+            limit_of(segment.cause, truth.cpus) != Limit::EveryCpu
+                && opportunity_of(segment.cause) == Opportunity::Parallel
         }
-        opportunity => opportunity_of(chapter.cause) == opportunity,
+        opportunity => opportunity_of(segment.cause) == opportunity,
     };
-    let chapters: Vec<&Chapter> = truth.chapters.iter().filter(applies).collect();
-    let inside_ms: u32 = chapters.iter().map(|chapter| chapter.span.overlap_ms(finding.span)).sum();
+    let segments: Vec<&Segment> = truth.segments.iter().filter(applies).collect();
+    let inside_ms: u32 = segments.iter().map(|segment| segment.span.overlap_ms(finding.span)).sum();
     if f64::from(inside_ms) < 0.5 * length_ms {
         return Some(format!("{inside_ms} of {length_ms} ms are of such a cause"));
     }
@@ -132,7 +132,7 @@ fn falsehood(boot: &Boot, truth: &Truth, finding: &Finding) -> Option<String> {
     let share_of = |pid: u32| shares.iter().find(|(other, _)| *other == pid).map_or(0.0, |(_, share)| *share);
     for (place, part) in finding.who.iter().enumerate() {
         let pid = boot.processes[part.process].pid;
-        let overlapping = || chapters.iter().filter(|chapter| chapter.span.overlap_ms(finding.span) > 0);
+        let overlapping = || segments.iter().filter(|segment| segment.span.overlap_ms(finding.span) > 0);
         match (finding.opportunity, part.share) {
             (Opportunity::Disk, _) if truth.disk_wait_ms(pid, finding.span) == 0 => {
                 return Some(format!("{pid} did not read"));
@@ -146,17 +146,17 @@ fn falsehood(boot: &Boot, truth: &Truth, finding: &Finding) -> Option<String> {
                 return Some(format!("{pid} took less than {:?}", shares[0]));
             }
             (_, Some(_)) => {}
-            (_, None) if overlapping().any(|chapter| chapter.about.contains(&pid)) => {}
+            (_, None) if overlapping().any(|segment| segment.about.contains(&pid)) => {}
             (_, None) => return Some(format!("{pid} did not wait")),
         }
     }
-    let most_ms = there_was_to_win_ms(truth, finding, &shares);
+    let most_ms = possible_gain_ms(truth, finding, &shares);
     (f64::from(finding.gain_ms) >= 1.25 * most_ms + 200.0)
         .then(|| format!("{} ms are promised, {most_ms:.0} were possible", finding.gain_ms))
 }
 
 /// The largest gain that was possible in the simulation.
-fn there_was_to_win_ms(truth: &Truth, finding: &Finding, shares: &[(u32, f64)]) -> f64 {
+fn possible_gain_ms(truth: &GroundTruth, finding: &Finding, shares: &[(u32, f64)]) -> f64 {
     let span = finding.span;
     let length_ms = f64::from(span.length_ms());
     let busy = f64::from(truth.busy_ms(span)) / length_ms.max(1.0);
@@ -180,12 +180,12 @@ struct Tally {
     with_false_advice: u32,
     findings: u32,
     false_findings: u32,
-    chapters: u32,
-    wrong_chapters: u32,
+    segments: u32,
+    wrong_segments: u32,
     wrong_ends: u32,
     /// Milliseconds by cause and limit.
     confusion: BTreeMap<(&'static str, Limit), u64>,
-    complaints: Vec<String>,
+    failures: Vec<String>,
 }
 
 fn name(cause: Cause) -> &'static str {
@@ -214,16 +214,16 @@ impl Tally {
         let (boot, truth) = (read(&known), &known.truth);
         let diagnosis = diagnose(&boot);
         let mut is_right = true;
-        for chapter in &truth.chapters {
-            self.chapters += 1;
+        for segment in &truth.segments {
+            self.segments += 1;
             for phase in &diagnosis.phases {
-                let ms = phase.span.overlap_ms(chapter.span);
-                *self.confusion.entry((name(chapter.cause), phase.limit)).or_default() += u64::from(ms);
+                let ms = phase.span.overlap_ms(segment.span);
+                *self.confusion.entry((name(segment.cause), phase.limit)).or_default() += u64::from(ms);
             }
-            if let Some(why) = wrong(&boot, truth, &diagnosis, chapter) {
-                self.wrong_chapters += 1;
+            if let Some(why) = wrong(&boot, truth, &diagnosis, segment) {
+                self.wrong_segments += 1;
                 is_right = false;
-                self.complaints.push(format!("{seed} {} CPUs, {} ms: {chapter:?}: {why}", truth.cpus, truth.sample_ms));
+                self.failures.push(format!("{seed} {} CPUs, {} ms: {segment:?}: {why}", truth.cpus, truth.sample_ms));
             }
         }
         let end_ms = boot.cpu.last().map_or(0, |sample| sample.span.end_ms);
@@ -231,42 +231,42 @@ impl Tally {
         if off_ms > (2 * truth.sample_ms).max(250) {
             self.wrong_ends += 1;
             is_right = false;
-            self.complaints.push(format!(
+            self.failures.push(format!(
                 "{seed} {} CPUs, {} ms: done at {}, not {}: {:?}",
                 truth.cpus,
                 truth.sample_ms,
                 diagnosis.done_ms,
                 truth.done_ms,
-                truth.chapters.last()
+                truth.segments.last()
             ));
         }
-        let falsehoods: Vec<String> = diagnosis
+        let false_advice: Vec<String> = diagnosis
             .findings
             .iter()
             .filter_map(|finding| {
-                falsehood(&boot, truth, finding)
+                false_advice_reason(&boot, truth, finding)
                     .map(|why| format!("{why}: {:?} {:?} {}", finding.opportunity, finding.span, finding.advice))
             })
             .collect();
         self.boots += 1;
         self.right += u32::from(is_right);
         self.findings += diagnosis.findings.len() as u32;
-        self.false_findings += falsehoods.len() as u32;
-        self.with_false_advice += u32::from(!falsehoods.is_empty());
-        self.complaints.extend(
-            falsehoods.iter().map(|why| format!("{seed} {} CPUs, {} ms: FALSE {why}", truth.cpus, truth.sample_ms)),
+        self.false_findings += false_advice.len() as u32;
+        self.with_false_advice += u32::from(!false_advice.is_empty());
+        self.failures.extend(
+            false_advice.iter().map(|why| format!("{seed} {} CPUs, {} ms: FALSE {why}", truth.cpus, truth.sample_ms)),
         );
     }
 
     fn report(&self) -> String {
         let share = |part: u32, of: u32| 100.0 * f64::from(part) / f64::from(of.max(1));
         let mut text = format!(
-            "{} boots, {} chapters: verdicts right {:.1} % ({} chapters wrong, {} ends)\n\
+            "{} boots, {} segments: verdicts right {:.1} % ({} segments wrong, {} ends)\n\
              {} findings, {} false ({:.2} %), in {:.1} % of the boots\n{:>15}",
             self.boots,
-            self.chapters,
+            self.segments,
             share(self.right, self.boots),
-            self.wrong_chapters,
+            self.wrong_segments,
             self.wrong_ends,
             self.findings,
             self.false_findings,
@@ -289,9 +289,9 @@ impl Tally {
         let report = self.report();
         let share = |part: u32, of: u32| 100.0 * f64::from(part) / f64::from(of.max(1));
         println!("{report}");
-        let complaints = self.complaints.join("\n");
-        assert!(share(self.right, self.boots) >= RIGHT_VERDICTS, "{report}{complaints}");
-        assert!(share(self.false_findings, self.findings) <= FALSE_ADVICE, "{report}{complaints}");
+        let failures = self.failures.join("\n");
+        assert!(share(self.right, self.boots) >= RIGHT_VERDICTS, "{report}{failures}");
+        assert!(share(self.false_findings, self.findings) <= FALSE_ADVICE, "{report}{failures}");
     }
 }
 

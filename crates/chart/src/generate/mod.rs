@@ -50,7 +50,7 @@ impl Shape {
 
 /// What a boot does in one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chapter {
+enum Segment {
     Reading,
     Preload,
     Services,
@@ -59,14 +59,14 @@ enum Chapter {
     Idle,
 }
 
-/// Chapters and their shares of the boot.
-const STORY: [(Chapter, f64); 6] = [
-    (Chapter::Reading, 0.10),
-    (Chapter::Preload, 0.25),
-    (Chapter::Services, 0.25),
-    (Chapter::Waiting, 0.12),
-    (Chapter::Applications, 0.20),
-    (Chapter::Idle, 0.08),
+/// Segments and their shares of the boot.
+const SEGMENTS: [(Segment, f64); 6] = [
+    (Segment::Reading, 0.10),
+    (Segment::Preload, 0.25),
+    (Segment::Services, 0.25),
+    (Segment::Waiting, 0.12),
+    (Segment::Applications, 0.20),
+    (Segment::Idle, 0.08),
 ];
 
 const SERVICES: [&str; 16] = [
@@ -131,18 +131,18 @@ pub fn android(shape: &Shape, folder: &Path) -> io::Result<()> {
          system.kernel.options = androidboot.hardware=generated",
         shape.seed
     )?;
-    let mut world = World::new(shape);
+    let mut simulation = Simulation::new(shape);
     let (mut stat, mut ps, mut disk) =
         (create("proc_stat.log")?, create("proc_ps.log")?, create("proc_diskstats.log")?);
     let mut frequencies = if shape.frequencies { Some(create("cpufreq.log")?) } else { None };
     for sample in 0..u64::from(shape.seconds) * u64::from(shape.hertz) {
         let now = FIRST_TICK + sample * 100 / u64::from(shape.hertz);
-        world.step(now);
-        world.write_stat(now, &mut stat)?;
-        world.write_ps(now, &mut ps)?;
-        world.write_disk(now, &mut disk)?;
+        simulation.step(now);
+        simulation.write_stat(now, &mut stat)?;
+        simulation.write_ps(now, &mut ps)?;
+        simulation.write_disk(now, &mut disk)?;
         if let Some(frequencies) = &mut frequencies {
-            world.write_frequencies(now, frequencies)?;
+            simulation.write_frequencies(now, frequencies)?;
         }
     }
     stat.flush()?;
@@ -154,7 +154,7 @@ pub fn android(shape: &Shape, folder: &Path) -> io::Result<()> {
 /// Android's init starts to record some 2 s after the kernel.
 const FIRST_TICK: u64 = 200;
 
-struct World<'a> {
+struct Simulation<'a> {
     shape: &'a Shape,
     random: Random,
     tasks: Vec<Task>,
@@ -168,9 +168,9 @@ struct World<'a> {
     disk_ms: u64,
 }
 
-impl<'a> World<'a> {
+impl<'a> Simulation<'a> {
     fn new(shape: &'a Shape) -> Self {
-        let mut world = Self {
+        let mut simulation = Self {
             shape,
             random: Random::new(shape.seed),
             tasks: Vec::new(),
@@ -182,12 +182,12 @@ impl<'a> World<'a> {
             sectors: [2000, 100],
             disk_ms: 300,
         };
-        world.begin(1, 0, "/init", 4, u64::MAX, true);
-        world.begin(KTHREADD, 0, "kthreadd", 4, u64::MAX, true);
+        simulation.begin(1, 0, "/init", 4, u64::MAX, true);
+        simulation.begin(KTHREADD, 0, "kthreadd", 4, u64::MAX, true);
         for (index, name) in (3..).zip(KERNEL_THREADS) {
-            world.begin(index, KTHREADD, name, 5 + u64::from(index), u64::MAX, true);
+            simulation.begin(index, KTHREADD, name, 5 + u64::from(index), u64::MAX, true);
         }
-        world
+        simulation
     }
 
     fn begin(&mut self, pid: u32, parent: u32, name: &str, start: u64, end: u64, is_service: bool) {
@@ -195,41 +195,41 @@ impl<'a> World<'a> {
         self.tasks.push(Task { pid, parent, name: name.to_owned(), state: 'S', ticks: 0, start, end, is_service });
     }
 
-    fn chapter(&self, now: u64) -> Chapter {
-        let stretched = |(chapter, share): (Chapter, f64)| {
-            if chapter == Chapter::Preload { share * self.shape.preload_factor } else { share }
+    fn segment(&self, now: u64) -> Segment {
+        let stretched = |(segment, share): (Segment, f64)| {
+            if segment == Segment::Preload { share * self.shape.preload_factor } else { share }
         };
         let mut end = FIRST_TICK as f64;
-        for part in STORY {
+        for part in SEGMENTS {
             end += stretched(part) * self.length as f64;
             if (now as f64) < end {
                 return part.0;
             }
         }
-        Chapter::Idle
+        Segment::Idle
     }
 
     fn step(&mut self, now: u64) {
-        let chapter = self.chapter(now);
+        let segment = self.segment(now);
         self.tasks.retain(|task| task.end > now);
-        self.begin_services(chapter, now);
+        self.begin_services(segment, now);
         self.begin_short_lived(now);
-        self.spend(chapter, now);
+        self.spend(segment, now);
         self.before = now;
     }
 
-    fn begin_services(&mut self, chapter: Chapter, now: u64) {
-        let known = |world: &Self, pid: u32| world.tasks.iter().any(|task| task.pid == pid);
-        if chapter != Chapter::Reading && !known(self, ZYGOTE) {
+    fn begin_services(&mut self, segment: Segment, now: u64) {
+        let known = |simulation: &Self, pid: u32| simulation.tasks.iter().any(|task| task.pid == pid);
+        if segment != Segment::Reading && !known(self, ZYGOTE) {
             self.begin(ZYGOTE, 1, "zygote64", self.before + 1, u64::MAX, true);
         }
-        if matches!(chapter, Chapter::Services) && !known(self, SYSTEM_SERVER) {
+        if matches!(segment, Segment::Services) && !known(self, SYSTEM_SERVER) {
             self.begin(SYSTEM_SERVER, ZYGOTE, "system_server", self.before + 2, u64::MAX, true);
         }
         let services = self.tasks.iter().filter(|task| task.is_service).count();
-        let wanted = match chapter {
-            Chapter::Reading => 12,
-            Chapter::Preload => 16,
+        let wanted = match segment {
+            Segment::Reading => 12,
+            Segment::Preload => 16,
             _ => self.shape.alive as usize * 6 / 10,
         };
         let room = (self.shape.alive as usize).saturating_sub(self.tasks.len());
@@ -262,26 +262,26 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Distributes CPU time to tasks according to the chapter.
-    fn spend(&mut self, chapter: Chapter, now: u64) {
+    /// Distributes CPU time to tasks according to the segment.
+    fn spend(&mut self, segment: Segment, now: u64) {
         let period = now - self.before;
         let cpus = self.cpus.len() as u64;
-        let (busy, wait, share) = match chapter {
-            Chapter::Reading => (cpus * period / 8, period, 1.0),
-            Chapter::Preload => (period, 0, 1.0),
-            Chapter::Services => (cpus * period * 9 / 10, period / 10, 0.1),
-            Chapter::Waiting => (period / 20, 0, 0.5),
-            Chapter::Applications => (cpus * period / 2, period / 5, 0.15),
-            Chapter::Idle => (period / 50, 0, 0.5),
+        let (busy, wait, share) = match segment {
+            Segment::Reading => (cpus * period / 8, period, 1.0),
+            Segment::Preload => (period, 0, 1.0),
+            Segment::Services => (cpus * period * 9 / 10, period / 10, 0.1),
+            Segment::Waiting => (period / 20, 0, 0.5),
+            Segment::Applications => (cpus * period / 2, period / 5, 0.15),
+            Segment::Idle => (period / 50, 0, 0.5),
         };
         for task in &mut self.tasks {
             task.state = 'S';
         }
         let mut left = busy;
         for _ in 0..64 {
-            let favourite = match chapter {
-                Chapter::Preload => Some(ZYGOTE),
-                Chapter::Services if left == busy => Some(SYSTEM_SERVER),
+            let favourite = match segment {
+                Segment::Preload => Some(ZYGOTE),
+                Segment::Services if left == busy => Some(SYSTEM_SERVER),
                 _ => None,
             };
             let index = favourite.and_then(|pid| self.tasks.iter().position(|task| task.pid == pid));
@@ -289,7 +289,7 @@ impl<'a> World<'a> {
             let ticks = ((period as f64 * share) as u64).clamp(1, left.max(1)).min(left);
             let task = &mut self.tasks[index];
             task.ticks += ticks;
-            task.state = if chapter == Chapter::Reading { 'D' } else { 'R' };
+            task.state = if segment == Segment::Reading { 'D' } else { 'R' };
             left -= ticks;
             if left == 0 {
                 break;
@@ -367,9 +367,9 @@ impl<'a> World<'a> {
     }
 
     fn write_frequencies(&self, now: u64, out: &mut impl Write) -> io::Result<()> {
-        let khz = match self.chapter(now) {
-            Chapter::Preload => 1_200_000,
-            Chapter::Services | Chapter::Applications => 1_800_000,
+        let khz = match self.segment(now) {
+            Segment::Preload => 1_200_000,
+            Segment::Services | Segment::Applications => 1_800_000,
             _ => 600_000,
         };
         writeln!(out, "{now}")?;

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 use super::Recording;
 use super::parsers::cpu_frequencies::Frequencies;
 use super::parsers::kernel_log::Initcall;
-use super::parsers::process_accounting::Ended;
-use super::parsers::process_log::{Life, ProcessLog};
+use super::parsers::process_accounting::AccountingRecord;
+use super::parsers::process_log::{ProcessLifetime, ProcessLog};
 use crate::model::{Activity, Boot, Core, Format, Kind, Omission, Process, Span, State};
 
 /// The parent of kernel threads (since Linux 2.6.23).
 const KTHREADD: &str = "kthreadd";
 
 /// Shorter initcalls are left out, because a chart of seconds cannot show them.
-const INITCALL_LEAST_US: u64 = 1000;
+const MIN_INITCALL_US: u64 = 1000;
 
 /// Makes one boot of what was read.
 pub fn assemble(mut recording: Recording<'_>) -> Boot {
@@ -50,11 +50,11 @@ pub fn assemble(mut recording: Recording<'_>) -> Boot {
         omissions,
     };
     add_frequencies(&mut boot.cores, frequencies);
-    let mut lives: Vec<Life> = log.lives;
+    let mut lives: Vec<ProcessLifetime> = log.lives;
     let sampled_ms = log.times_ms.first().zip(log.times_ms.last()).map(|(first, last)| Span::new(*first, *last));
     let parents = &merged(parents, &ended);
     if let Some(boot_time_s) = cpu.boot_time_s {
-        add_unseen(&mut lives, ended, boot_time_s, sampled_ms.unwrap_or(boot.span));
+        add_unsampled(&mut lives, ended, boot_time_s, sampled_ms.unwrap_or(boot.span));
     }
     lives.sort_by_key(|life| (life.start_ms, life.pid));
     let parent_of = find_parents(&lives, parents);
@@ -90,7 +90,7 @@ fn add_initcalls(boot: &mut Boot, initcalls: Vec<Initcall>) {
     if !useful.is_empty() {
         boot.span.start_ms = boot.span.start_ms.min(first_call_ms);
     }
-    let calls = useful.into_iter().filter(|call| call.took_us >= INITCALL_LEAST_US);
+    let calls = useful.into_iter().filter(|call| call.took_us >= MIN_INITCALL_US);
     boot.processes.extend(calls.map(|call| Process {
         pid: 0,
         parent: None,
@@ -160,7 +160,7 @@ fn span(log: &ProcessLog, cpu: &[Span]) -> Span {
 }
 
 /// Recorded forks, completed with the parents from process accounting.
-fn merged(mut parents: HashMap<u32, u32>, ended: &[Ended]) -> HashMap<u32, u32> {
+fn merged(mut parents: HashMap<u32, u32>, ended: &[AccountingRecord]) -> HashMap<u32, u32> {
     for process in ended {
         parents.entry(process.pid).or_insert(process.parent_pid);
     }
@@ -168,7 +168,7 @@ fn merged(mut parents: HashMap<u32, u32>, ended: &[Ended]) -> HashMap<u32, u32> 
 }
 
 /// Adds processes that lived between two samples. Their start is known to a second only.
-fn add_unseen(lives: &mut Vec<Life>, ended: Vec<Ended>, boot_time_s: u64, sampled: Span) {
+fn add_unsampled(lives: &mut Vec<ProcessLifetime>, ended: Vec<AccountingRecord>, boot_time_s: u64, sampled: Span) {
     const SECOND_MS: u32 = 1000;
     let mut starts: HashMap<u32, Vec<u32>> = HashMap::new();
     for life in lives.iter() {
@@ -183,10 +183,10 @@ fn add_unseen(lives: &mut Vec<Life>, ended: Vec<Ended>, boot_time_s: u64, sample
         if !is_inside || starts.get(&process.pid).is_some_and(is_known) {
             continue;
         }
-        let span = Span::new(start_ms, start_ms.saturating_add(process.lived_ms).min(sampled.end_ms));
+        let span = Span::new(start_ms, start_ms.saturating_add(process.elapsed_ms).min(sampled.end_ms));
         let permille = u64::from(process.cpu_ms) * 1000 / u64::from(span.length_ms().max(1));
         let cpu_permille = u16::try_from(permille).unwrap_or(u16::MAX);
-        lives.push(Life {
+        lives.push(ProcessLifetime {
             pid: process.pid,
             parent_pid: process.parent_pid,
             name: process.name,
@@ -204,16 +204,16 @@ fn add_unseen(lives: &mut Vec<Life>, ended: Vec<Ended>, boot_time_s: u64, sample
 }
 
 /// By the wall clock, which is set during a boot.
-fn since_boot_ms(process: &Ended, boot_time_s: u64) -> i64 {
-    let seconds = i64::try_from(process.began_s).unwrap_or(0) - i64::try_from(boot_time_s).unwrap_or(0);
+fn since_boot_ms(process: &AccountingRecord, boot_time_s: u64) -> i64 {
+    let seconds = i64::try_from(process.start_s).unwrap_or(0) - i64::try_from(boot_time_s).unwrap_or(0);
     seconds.saturating_mul(1000)
 }
 
 /// How far the accounting's clock is ahead of the samples': the median over the processes that are in both.
-fn clock_offset_ms(lives: &[Life], ended: &[Ended], boot_time_s: u64) -> i64 {
+fn clock_offset_ms(lives: &[ProcessLifetime], ended: &[AccountingRecord], boot_time_s: u64) -> i64 {
     let sampled: HashMap<(u32, &str), u32> =
         lives.iter().map(|life| ((life.pid, life.name.as_str()), life.start_ms)).collect();
-    let offset = |process: &Ended| {
+    let offset = |process: &AccountingRecord| {
         let start_ms = sampled.get(&(process.pid, process.name.as_str()))?;
         Some(since_boot_ms(process, boot_time_s) - i64::from(*start_ms))
     };
@@ -223,7 +223,7 @@ fn clock_offset_ms(lives: &[Life], ended: &[Ended], boot_time_s: u64) -> i64 {
 }
 
 /// For each life the index of its parent: the last life of the parent's PID that began before it.
-fn find_parents(lives: &[Life], recorded: &HashMap<u32, u32>) -> Vec<Option<usize>> {
+fn find_parents(lives: &[ProcessLifetime], recorded: &HashMap<u32, u32>) -> Vec<Option<usize>> {
     let mut by_pid: HashMap<u32, Vec<usize>> = HashMap::new();
     for (index, life) in lives.iter().enumerate() {
         by_pid.entry(life.pid).or_default().push(index);
@@ -260,7 +260,7 @@ fn find_parents(lives: &[Life], recorded: &HashMap<u32, u32>) -> Vec<Option<usiz
         .collect()
 }
 
-fn process(life: Life, parent: Option<usize>, commands: &HashMap<u32, String>) -> Process {
+fn process(life: ProcessLifetime, parent: Option<usize>, commands: &HashMap<u32, String>) -> Process {
     let waits = life.activity.iter().filter(|activity| activity.state == State::DiskWait);
     Process {
         pid: life.pid,

@@ -63,15 +63,15 @@ pub fn each(
             expects_time = false;
             usable = match last_ms {
                 Some(last_ms) if time_ms < last_ms => {
-                    notes.leave_out("the clock goes backwards: the block is left out", line_number);
+                    notes.add_omission("the clock goes backwards: the block is left out", line_number);
                     false
                 }
                 Some(last_ms) if time_ms == last_ms => {
-                    notes.leave_out("two blocks have the same time: the second is left out", line_number);
+                    notes.add_omission("two blocks have the same time: the second is left out", line_number);
                     false
                 }
                 Some(last_ms) if time_ms - last_ms > CLOCK_LIMIT_MS => {
-                    notes.leave_out("the clock jumps by more than a month: the block is left out", line_number);
+                    notes.add_omission("the clock jumps by more than a month: the block is left out", line_number);
                     false
                 }
                 _ => true,
@@ -86,15 +86,15 @@ pub fn each(
             // Some lists of processes or disks contain an empty line; the block continues.
             expects_time = false;
             if last_ms.is_none() {
-                notes.leave_out("data before the first time is left out", line_number);
+                notes.add_omission("data before the first time is left out", line_number);
             }
         }
         if usable && !take(Item::Line(line))? {
-            notes.leave_out("a torn or unknown line is left out", line_number);
+            notes.add_omission("a torn or unknown line is left out", line_number);
         }
     }
     if lines.skipped() > 0 {
-        notes.leave_out("a line of more than 2 MiB is left out", 0);
+        notes.add_omission("a line of more than 2 MiB is left out", 0);
     }
     Ok(())
 }

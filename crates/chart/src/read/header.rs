@@ -34,7 +34,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<(String, Str
                 value.push('\n');
                 value.push_str(line);
             }
-            _ => notes.leave_out("a line without a key is left out", line_number),
+            _ => notes.add_omission("a line without a key is left out", line_number),
         }
     }
     Ok(header)

@@ -101,7 +101,7 @@ impl<'a> Notes<'a> {
     }
 
     /// Counts `what` at `line`, 0 where lines have no meaning.
-    pub fn leave_out(&mut self, what: &'static str, line: u64) {
+    pub fn add_omission(&mut self, what: &'static str, line: u64) {
         match self.omissions.iter_mut().find(|omission| omission.what == what && omission.file == self.file) {
             Some(omission) => omission.count += 1,
             None => self.omissions.push(Omission { file: self.file.to_owned(), what, count: 1, line }),

@@ -24,7 +24,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<HashMap<u32, u32
                 }
             }
             _ if line.is_empty() => {}
-            _ => notes.leave_out("a torn or unknown line is left out", line_number),
+            _ => notes.add_omission("a torn or unknown line is left out", line_number),
         }
     }
     Ok(parents)

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::parsers::cpu_frequencies::Frequencies;
 use super::parsers::kernel_log::Initcall;
 use super::parsers::proc_stat::CpuLog;
-use super::parsers::process_accounting::Ended;
+use super::parsers::process_accounting::AccountingRecord;
 use super::parsers::process_log::ProcessLog;
 use super::parsers::{
     command_lines, cpu_frequencies, kernel_log, pressures, proc_diskstats, proc_ps, proc_stat, process_accounting,
@@ -26,7 +26,7 @@ pub struct Recording<'a> {
     pub(super) disks: Option<Vec<Disk>>,
     pub(super) commands: HashMap<u32, String>,
     pub(super) parents: HashMap<u32, u32>,
-    pub(super) ended: Vec<Ended>,
+    pub(super) ended: Vec<AccountingRecord>,
     pub(super) initcalls: Vec<Initcall>,
     pub(super) frequencies: BTreeMap<u32, Frequencies>,
     pub(super) pressures: Vec<Pressure>,

@@ -25,7 +25,7 @@ const LEFT: f64 = 270.0;
 /// Columns of time; figures are right of them.
 const COLUMNS: usize = 960;
 /// The approximate number of rows of the process tree.
-const MOST_ROWS: usize = 110;
+const MAX_ROWS: usize = 110;
 const MARGIN: f64 = 20.0;
 
 /// Draws `boot`.
@@ -42,7 +42,7 @@ fn render_with(boot: &Boot, diagnosis: &Diagnosis) -> String {
     y = panels::cores(&mut sheet, boot, y);
     y = panels::disks(&mut sheet, boot, y);
     y = panels::pressures(&mut sheet, boot, y);
-    let rows = fold::rows(boot, MOST_ROWS);
+    let rows = fold::rows(boot, MAX_ROWS);
     y = tree::draw(&mut sheet, boot, &rows, y);
     sheet.grid(top, y, diagnosis.done_ms);
     y = summary::footer(&mut sheet, boot, y + 28.0);

@@ -11,9 +11,9 @@ const DISK_HEIGHT: f64 = 56.0;
 const PRESSURE_HEIGHT: f64 = 26.0;
 const CORE_HEIGHT: f64 = 15.0;
 /// With more CPUs, several share a row.
-const MOST_CORES: usize = 16;
+const MAX_CORE_ROWS: usize = 16;
 /// Further disks are only counted.
-const MOST_DISKS: usize = 4;
+const MAX_DISKS: usize = 4;
 
 /// A heading with its legend. Returns the y coordinate of the panel.
 fn heading(sheet: &mut Sheet, y: f64, text: &str, legend: &[(&str, &str)]) -> f64 {
@@ -76,7 +76,7 @@ pub fn cores(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
         legend.push(("speed", "frequency, of the highest"));
     }
     let mut y = heading(sheet, y, "Each CPU", &legend);
-    for cores in boot.cores.chunks(boot.cores.len().div_ceil(MOST_CORES)) {
+    for cores in boot.cores.chunks(boot.cores.len().div_ceil(MAX_CORE_ROWS)) {
         strip(sheet, boot, cores, y);
         let label = match cores {
             [core] => format!("cpu{}", core.number),
@@ -136,8 +136,8 @@ fn strip(sheet: &mut Sheet, boot: &Boot, cores: &[Core], top: f64) {
 
 /// How long tasks waited for CPU, memory and I/O; a resource without waits is left out.
 pub fn pressures(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
-    const LEAST_SHARE: f32 = 0.01;
-    let waited = |pressure: &&Pressure| pressure.samples.iter().any(|sample| sample.some >= LEAST_SHARE);
+    const MIN_SHARE: f32 = 0.01;
+    let waited = |pressure: &&Pressure| pressure.samples.iter().any(|sample| sample.some >= MIN_SHARE);
     let shown: Vec<&Pressure> = boot.pressures.iter().filter(waited).collect();
     if shown.is_empty() {
         return y;
@@ -175,10 +175,10 @@ pub fn disks(sheet: &mut Sheet, boot: &Boot, y: f64) -> f64 {
     disks.sort_by(|one, other| other.1.total_cmp(&one.1));
     let legend = [("disk", "a request under way"), ("rate", "read and written")];
     let mut y = heading(sheet, y, "Disks", &legend);
-    for (disk, _) in disks.iter().take(MOST_DISKS) {
+    for (disk, _) in disks.iter().take(MAX_DISKS) {
         y = one_disk(sheet, disk, y);
     }
-    let more = disks.len().saturating_sub(MOST_DISKS);
+    let more = disks.len().saturating_sub(MAX_DISKS);
     if more > 0 {
         sheet.text(
             "small",

@@ -91,7 +91,7 @@ impl Sheet {
     pub fn grid(&mut self, top: f64, bottom: f64, done_ms: u32) {
         let mut lines = String::new();
         for (ms, label) in self.scale.ticks(75.0) {
-            let x = self.scale.place(ms).round() + 0.5;
+            let x = self.scale.x_of(ms).round() + 0.5;
             let _ = write!(lines, "M{x} {top:.0}V{bottom:.0}");
             let unit = if label.contains(':') { "" } else { " s" };
             self.text("small", Anchor::Middle, (x, top - 4.0), &label);
@@ -101,7 +101,7 @@ impl Sheet {
         if done_ms > self.scale.span.start_ms
             && self.scale.span.end_ms.saturating_sub(done_ms) > self.scale.span.length_ms() / 50
         {
-            let x = self.scale.place(done_ms).round() + 0.5;
+            let x = self.scale.x_of(done_ms).round() + 0.5;
             self.path("done", &format!("M{x} {top:.0}V{bottom:.0}"));
         }
     }

@@ -17,17 +17,17 @@ pub fn draw(sheet: &mut Sheet, boot: &Boot, diagnosis: &Diagnosis, top: f64) -> 
     sheet.text("title", Anchor::Start, (MARGIN, y), &fit(&words::title(boot), 20.0, room));
     y += 22.0;
     sheet.text("", Anchor::Start, (MARGIN, y), &words::facts(boot, diagnosis).join("  \u{b7}  "));
-    let mut said = String::new();
+    let mut shown_values = String::new();
     for key in ["system.release", "system.uname", "system.cpu", "system.kernel.options"] {
         let Some(value) = boot.header_value(key) else { continue };
         // system.cpu repeats its line for each CPU.
         let value = value.lines().next().unwrap_or_default();
         let value = value.strip_prefix("model name").map_or(value, |value| value.trim_start_matches(['\t', ' ', ':']));
         // Android's system.cpu is the machine's name, which system.uname has.
-        if said.contains(value) {
+        if shown_values.contains(value) {
             continue;
         }
-        said.push_str(value);
+        shown_values.push_str(value);
         y += 16.0;
         sheet.text("small", Anchor::Start, (MARGIN, y), &fit(value, 11.0, room));
     }
@@ -54,7 +54,7 @@ fn phases(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
     }
     let y = top + 10.0;
     for phase in &diagnosis.phases {
-        let (from, to) = (sheet.scale.place(phase.span.start_ms), sheet.scale.place(phase.span.end_ms));
+        let (from, to) = (sheet.scale.x_of(phase.span.start_ms), sheet.scale.x_of(phase.span.end_ms));
         let tooltip = format!(
             "{} for {}, from {} to {}: {:.1} CPUs work, {:.1} wait for a disk",
             phase.limit.words(),
@@ -87,7 +87,7 @@ fn findings(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
         sheet.text("small", Anchor::Start, (sheet.scale.left, y), &text);
     } else if diagnosis.findings.is_empty() {
         y += 18.0;
-        let text = format!("Possible gains: {}.", words::nothing_to_win(diagnosis));
+        let text = format!("Possible gains: {}.", words::no_gain_text(diagnosis));
         sheet.text("muted", Anchor::Start, (sheet.scale.left, y), &text);
     }
     y
@@ -95,17 +95,17 @@ fn findings(sheet: &mut Sheet, diagnosis: &Diagnosis, top: f64) -> f64 {
 
 /// Lists what was left out. Returns the y coordinate of the chart's end.
 pub fn footer(sheet: &mut Sheet, boot: &Boot, top: f64) -> f64 {
-    const MOST: usize = 12;
+    const MAX_OMISSIONS: usize = 12;
     let mut y = top;
     if !boot.omissions.is_empty() {
         y += 12.0;
         sheet.text("head", Anchor::Start, (MARGIN, y), "Left out");
-        for omission in boot.omissions.iter().take(MOST) {
+        for omission in boot.omissions.iter().take(MAX_OMISSIONS) {
             y += 15.0;
             let text = fit(&omission.to_string(), 11.0, WIDTH - 2.0 * MARGIN);
             sheet.text("small", Anchor::Start, (MARGIN, y), &text);
         }
-        let more = boot.omissions.len().saturating_sub(MOST);
+        let more = boot.omissions.len().saturating_sub(MAX_OMISSIONS);
         if more > 0 {
             y += 15.0;
             sheet.text("small", Anchor::Start, (MARGIN, y), &format!("and {more} more"));

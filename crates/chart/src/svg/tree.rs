@@ -14,7 +14,7 @@ const ROW_HEIGHT: f64 = 17.0;
 const BAR_HEIGHT: f64 = 13.0;
 const INDENT: f64 = 11.0;
 /// Deeper rows are not indented further: names need their room.
-const DEEPEST: u16 = 9;
+const MAX_DEPTH: u16 = 9;
 
 /// Filled areas: one path per class for all rows together.
 #[derive(Default)]
@@ -66,7 +66,7 @@ pub fn draw(sheet: &mut Sheet, boot: &Boot, rows: &[Row], y: f64) -> f64 {
     for row in rows {
         tracks.fill(boot, row);
         bars(&mut paths, sheet, &tracks, y);
-        let depth = usize::from(row.depth.min(DEEPEST));
+        let depth = usize::from(row.depth.min(MAX_DEPTH));
         above.truncate(depth);
         if let Some(parent) = above.last() {
             let x = MARGIN + INDENT * (depth as f64 - 1.0) + 3.5;
@@ -203,7 +203,7 @@ fn label(sheet: &mut Sheet, boot: &Boot, row: &Row, y: f64) {
         (_, Kind::Process) => "",
         (_, Kind::KernelThread | Kind::Initcall) => "kernel",
     };
-    let x = MARGIN + INDENT * f64::from(row.depth.min(DEEPEST));
+    let x = MARGIN + INDENT * f64::from(row.depth.min(MAX_DEPTH));
     let name = short(&name, sheet.scale.left - 8.0 - x - text_width(&count, 12.0)) + &count;
     sheet.over.push_str("<g>");
     sheet.text(class, Anchor::Start, (x, y + 12.5), &name);

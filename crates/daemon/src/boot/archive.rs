@@ -11,22 +11,22 @@ use brisk_mechanism::boot::Tape;
 use brisk_mechanism::boot::logs::LOGS;
 use brisk_sys::{Root, durable_file};
 
-/// The default places for a recording: first those that survive a reboot.
-pub const PLACES: [&str; 4] =
+/// The default outputs for a recording: first those that survive a reboot.
+pub const DEFAULT_OUTPUTS: [&str; 4] =
     ["/var/log/brisk-boot.tgz", "/data/misc/brisk/boot.tgz", "/run/brisk-boot.tgz", "/dev/brisk-boot.tgz"];
 const CHUNK_BYTES: usize = 64 * 1024;
 /// tar's block size.
 const BLOCK_BYTES: u64 = 512;
 
-/// Writes the recording to the first of `places` (named as on the device, below `world`) that takes it, and returns that
+/// Writes the recording to the first of `outputs` (named as on the device, below `init_root`) that takes it, and returns that
 /// place and the size in bytes.
 ///
 /// # Errors
 /// Each place with its reason, when none takes it.
-pub fn write(world: &Root, places: &[PathBuf], header: &str, tape: &Tape) -> Result<(PathBuf, u64), Vec<String>> {
+pub fn write(init_root: &Root, outputs: &[PathBuf], header: &str, tape: &Tape) -> Result<(PathBuf, u64), Vec<String>> {
     let mut reasons = Vec::new();
-    for place in places {
-        match write_file(&world.path(place), header, tape) {
+    for place in outputs {
+        match write_file(&init_root.path(place), header, tape) {
             Ok(bytes) => return Ok((place.clone(), bytes)),
             Err(error) => reasons.push(format!("{}: {error}", place.display())),
         }
@@ -120,9 +120,9 @@ mod tests {
         // And a link at the draft's path, which another user may have put into its own folder.
         fs::create_dir_all(root.path("/var/log")).unwrap();
         std::os::unix::fs::symlink(folder.path().join("taken"), root.path("/var/log/boot.partial")).unwrap();
-        let places = ["/taken/boot.tgz", "/var/log/boot.tgz", "/run/boot.tgz"].map(PathBuf::from);
-        let (place, bytes) = write(&root, &places, "version = 0.8\n", &tape()).unwrap();
-        assert_eq!(place, places[1]);
+        let outputs = ["/taken/boot.tgz", "/var/log/boot.tgz", "/run/boot.tgz"].map(PathBuf::from);
+        let (place, bytes) = write(&root, &outputs, "version = 0.8\n", &tape()).unwrap();
+        assert_eq!(place, outputs[1]);
         let packed = fs::read(root.path(&place)).unwrap();
         assert_eq!(packed.len() as u64, bytes);
         let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(packed.as_slice()));
@@ -144,8 +144,8 @@ mod tests {
     fn without_a_writable_place_each_one_has_its_reason() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("taken"), "").unwrap();
-        let places = ["/taken/a.tgz", "/taken/b/c.tgz"].map(PathBuf::from);
-        let reasons = write(&Root::at(folder.path()), &places, "", &tape()).unwrap_err();
+        let outputs = ["/taken/a.tgz", "/taken/b/c.tgz"].map(PathBuf::from);
+        let reasons = write(&Root::at(folder.path()), &outputs, "", &tape()).unwrap_err();
         assert!(reasons.len() == 2 && reasons[0].starts_with("/taken/a.tgz: "), "{reasons:?}");
     }
 }

@@ -17,7 +17,7 @@ const INITS: [&str; 4] = ["/sbin/init", "/etc/init", "/bin/init", "/bin/sh"];
 
 /// The first process's command line.
 #[derive(Debug, PartialEq, Eq)]
-struct Order {
+struct InitArguments {
     /// The recorder's arguments.
     recorder: Vec<OsString>,
     /// The init given by `--init=`.
@@ -48,7 +48,7 @@ pub fn become_init() {
 }
 
 /// `None` when `arguments` are for another subcommand, given by a user.
-fn order(arguments: &[OsString]) -> Option<Order> {
+fn order(arguments: &[OsString]) -> Option<InitArguments> {
     let words: Vec<&OsStr> = arguments.iter().skip(1).map(OsString::as_os_str).collect();
     let (subcommand, rest) = match words.as_slice() {
         [] => ("record", &[][..]),
@@ -56,7 +56,7 @@ fn order(arguments: &[OsString]) -> Option<Order> {
         [boot, what, rest @ ..] if *boot == "boot" && *what == "hold" => ("hold", rest),
         _ => return None,
     };
-    let mut order = Order {
+    let mut order = InitArguments {
         recorder: ["boot", subcommand, "--first-process"].map(OsString::from).to_vec(),
         init: None,
         arguments: Vec::new(),

@@ -2,7 +2,7 @@
 
 mod archive;
 pub mod first_process;
-pub mod hand_over;
+pub mod governor_hold;
 mod sampler;
 mod signs;
 
@@ -17,17 +17,17 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
-pub use archive::PLACES;
-use hand_over::HandOver;
+pub use archive::DEFAULT_OUTPUTS;
+use governor_hold::GovernorHold;
 use sampler::Sampler;
 use signs::Signs;
 
-use brisk_mechanism::boot::{Ended, Sign};
+use brisk_mechanism::boot::{CompletionSign, RecordingEnd};
 use brisk_sys::process::first_process as view;
 use brisk_sys::{BootTime, Root};
 
 /// How often writing the recording is retried while no place takes it.
-const PLACE_PERIOD: Duration = Duration::from_millis(500);
+const WRITE_RETRY_PERIOD: Duration = Duration::from_millis(500);
 /// Without samples, how often the signs are checked.
 const WATCH_PERIOD: Duration = Duration::from_millis(100);
 
@@ -43,7 +43,7 @@ pub struct HoldOptions {
     /// How governors are held, if they are.
     pub hold: Option<Hold>,
     /// The signs that the boot has completed; empty for those that the system provides.
-    pub signs: Vec<Sign>,
+    pub signs: Vec<CompletionSign>,
     /// The watch ends after this time even without a sign.
     pub timeout: Duration,
 }
@@ -56,7 +56,7 @@ pub struct Recording {
     /// The most memory for samples.
     pub limit_bytes: usize,
     /// The files to try in this order; the first one that can be written is used.
-    pub places: Vec<PathBuf>,
+    pub outputs: Vec<PathBuf>,
     /// How long writing is retried while no place takes the recording.
     pub patience: Duration,
 }
@@ -113,15 +113,15 @@ pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
     let began = BootTime::now();
     let deadline = began + options.timeout;
     let root = &options.root;
-    let mut world = root.clone();
+    let mut init_root = root.clone();
     if options.first_process {
-        view::take_own_view().context("this boot is not watched: it needs a /proc of its own")?;
-        world = Root::at(view::ROOT_OF_FIRST_PROCESS);
+        view::mount_private_filesystems().context("this boot is not watched: it needs a /proc of its own")?;
+        init_root = Root::at(view::INIT_ROOT);
     }
     let stop = Stop::register()?;
     let mut faults = Vec::new();
-    let elsewhere = options.first_process.then_some(&world);
-    let begin = |hold: &Hold| HandOver::begin(root, elsewhere, hold.then.as_deref(), began, deadline);
+    let other_root = options.first_process.then_some(&init_root);
+    let begin = |hold: &Hold| GovernorHold::begin(root, other_root, hold.then.as_deref(), began, deadline);
     let mut hand_over = match options.hold.as_ref().map(begin) {
         Some(Err(error)) => {
             faults.push(format!("no governor is held: {error:#}"));
@@ -130,7 +130,7 @@ pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
         other => other.transpose()?,
     };
     let mut sampler = options.recording.as_ref().map(|recording| Sampler::new(root, recording.limit_bytes));
-    let mut signs = Signs::new(&options.signs, root, &world);
+    let mut signs = Signs::new(&options.signs, root, &init_root);
     let period = options.recording.as_ref().map_or(WATCH_PERIOD, |recording| recording.period);
     let mut next = BootTime::now();
     let mut samples = 0;
@@ -143,19 +143,19 @@ pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
             hand_over.hold_new(now);
         }
         if let Some(sign) = signs.check(now) {
-            break Ended::Completed(sign);
+            break RecordingEnd::Completed(sign);
         }
         if now >= deadline {
-            break Ended::TimedOut;
+            break RecordingEnd::TimedOut;
         }
         // Samples that were missed, for example during suspend, are not made up for.
         next = (next + period).max(now + period / 2);
         samples += 1;
-        if stop.is_asked_for_before((next + stagger(period, samples)).min(deadline))? {
-            break Ended::Stopped;
+        if stop.wait_for_signal((next + stagger(period, samples)).min(deadline))? {
+            break RecordingEnd::Stopped;
         }
     };
-    let handed_back = options.hold.as_ref().map(|_| hand_over.map_or_else(Vec::new, hand_back));
+    let handed_back = options.hold.as_ref().map(|_| hand_over.map_or_else(Vec::new, release_governors));
     let mut report = Report {
         ended: ended.to_string(),
         began_ms: began.nanoseconds() / 1_000_000,
@@ -167,7 +167,7 @@ pub fn watch(options: &HoldOptions) -> anyhow::Result<Report> {
     };
     if let (Some(recording), Some(sampler)) = (&options.recording, &sampler) {
         let header = header(root, &report, recording, sampler);
-        report.recording = Some(write(&world, recording, sampler, &header)?);
+        report.recording = Some(write(&init_root, recording, sampler, &header)?);
     }
     Ok(report)
 }
@@ -179,22 +179,22 @@ fn stagger(period: Duration, sample: u32) -> Duration {
     (period / 4).mul_f64((f64::from(sample) * 0.618_033_988_75).fract())
 }
 
-fn hand_back(hand_over: HandOver) -> Vec<String> {
+fn release_governors(hand_over: GovernorHold) -> Vec<String> {
     let held = hand_over.held();
     hand_over.end();
     held
 }
 
 /// Writes the recording, and retries until a place takes it.
-fn write(world: &Root, recording: &Recording, sampler: &Sampler, header: &str) -> anyhow::Result<Recorded> {
+fn write(init_root: &Root, recording: &Recording, sampler: &Sampler, header: &str) -> anyhow::Result<Recorded> {
     let patience = BootTime::now() + recording.patience;
     loop {
-        match archive::write(world, &recording.places, header, sampler.tape()) {
+        match archive::write(init_root, &recording.outputs, header, sampler.tape()) {
             Ok((file, bytes)) => {
                 return Ok(Recorded {
                     file,
                     bytes,
-                    samples: sampler.tape().moments(),
+                    samples: sampler.tape().samples(),
                     dropped: sampler.tape().dropped(),
                     passed_over: sampler.passed_over(),
                     memory_bytes: sampler.tape().size_bytes(),
@@ -203,7 +203,7 @@ fn write(world: &Root, recording: &Recording, sampler: &Sampler, header: &str) -
             Err(reasons) if BootTime::now() >= patience => {
                 bail!("cannot save the recording: {}; name a place with --output", reasons.join("; "))
             }
-            Err(_) => std::thread::sleep(PLACE_PERIOD),
+            Err(_) => std::thread::sleep(WRITE_RETRY_PERIOD),
         }
     }
 }
@@ -260,7 +260,7 @@ impl Stop {
     }
 
     /// Waits until `moment`; true when a signal arrived before.
-    fn is_asked_for_before(&self, moment: BootTime) -> anyhow::Result<bool> {
+    fn wait_for_signal(&self, moment: BootTime) -> anyhow::Result<bool> {
         loop {
             let left = moment.since(BootTime::now());
             let timeout = Timespec::try_from(left).context("the period is too long")?;

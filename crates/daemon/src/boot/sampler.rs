@@ -8,9 +8,9 @@ use brisk_mechanism::boot::tape::{Row, RowKind};
 use brisk_sys::cpu::cpu_times;
 use brisk_sys::cpu::current_frequency::CurrentFrequencies;
 use brisk_sys::io::disk_stats::{self, is_whole_disk};
-use brisk_sys::kept_file::KeptFile;
 use brisk_sys::memory::psi;
-use brisk_sys::process::process_watch::{ProcessWatch, Seen};
+use brisk_sys::open_file::OpenFile;
+use brisk_sys::process::process_watch::{ProcessChange, ProcessWatch};
 use brisk_sys::{BootTime, Root};
 
 /// How often missing files are searched for again: a cpufreq driver, for example, may be a module.
@@ -39,16 +39,16 @@ pub struct Sampler {
 
 #[derive(Debug, Default)]
 struct Files {
-    stat: Option<KeptFile>,
-    disks: Option<KeptFile>,
-    pressures: [Option<KeptFile>; PRESSURES.len()],
+    stat: Option<OpenFile>,
+    disks: Option<OpenFile>,
+    pressures: [Option<OpenFile>; PRESSURES.len()],
 }
 
 impl Files {
     fn search(&mut self, root: &Root) {
-        let search = |file: &mut Option<KeptFile>, path: &str| {
+        let search = |file: &mut Option<OpenFile>, path: &str| {
             if file.is_none() {
-                *file = KeptFile::open(root, path).ok();
+                *file = OpenFile::open(root, path).ok();
             }
         };
         search(&mut self.stat, "/proc/stat");
@@ -112,7 +112,7 @@ impl Sampler {
     fn sample_cpus(&mut self) {
         let Some(Ok(text)) = self.files.stat.as_ref().map(|file| file.read(&mut self.buffer)) else { return };
         let (tape, rows, busy_ticks) = (&mut self.tape, &mut self.cpu_rows, &mut self.busy_ticks);
-        let moment = tape.moments();
+        let sample = tape.samples();
         cpu_times::parse(text, &mut |cpu, ticks| {
             if cpu.is_none() {
                 let [user, nice, system, ..] = *ticks;
@@ -120,12 +120,12 @@ impl Sampler {
             }
             let (row, seen) = rows.entry(cpu).or_insert_with(|| {
                 let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
-                (tape.row(RowKind::Cpu, &name, ticks.len()), moment)
+                (tape.row(RowKind::Cpu, &name, ticks.len()), sample)
             });
-            *seen = moment;
+            *seen = sample;
             tape.put(*row, ticks, 1);
         });
-        end_unseen(tape, rows, moment);
+        end_unseen(tape, rows, sample);
     }
 
     fn sample_disks(&mut self) {
@@ -146,14 +146,14 @@ impl Sampler {
 
     fn sample_frequencies(&mut self) {
         let (tape, rows) = (&mut self.tape, &mut self.frequency_rows);
-        let moment = tape.moments();
+        let sample = tape.samples();
         self.frequencies.read(&mut |cpu, khz, maximum_khz| {
             let (row, seen) =
-                rows.entry(cpu).or_insert_with(|| (tape.row(RowKind::Frequency, &format!("cpu{cpu}"), 2), moment));
-            *seen = moment;
+                rows.entry(cpu).or_insert_with(|| (tape.row(RowKind::Frequency, &format!("cpu{cpu}"), 2), sample));
+            *seen = sample;
             tape.put(*row, &[khz, maximum_khz], 1);
         });
-        end_unseen(tape, rows, moment);
+        end_unseen(tape, rows, sample);
     }
 
     fn sample_pressures(&mut self) {
@@ -170,20 +170,20 @@ impl Sampler {
         let Some(processes) = &mut self.processes else { return };
         let (tape, rows) = (&mut self.tape, &mut self.process_rows);
         processes.sample(self.busy_ticks, &mut |seen| match seen {
-            Seen::Born { pid, parent, start_ticks, name } => {
+            ProcessChange::Started { pid, parent, start_ticks, name } => {
                 rows.insert(pid, tape.row(RowKind::Process { pid, parent, start_ticks }, name, 3));
             }
-            Seen::Renamed { pid, name } => {
+            ProcessChange::Renamed { pid, name } => {
                 if let Some(&row) = rows.get(&pid) {
                     tape.rename(row, name);
                 }
             }
-            Seen::Ran { pid, state, user_ticks, system_ticks, samples } => {
+            ProcessChange::Sampled { pid, state, user_ticks, system_ticks, samples } => {
                 if let Some(&row) = rows.get(&pid) {
                     tape.put(row, &[state.into(), user_ticks, system_ticks], samples);
                 }
             }
-            Seen::Ended { pid } => {
+            ProcessChange::Ended { pid } => {
                 if let Some(row) = rows.remove(&pid) {
                     tape.end(row);
                 }
@@ -192,13 +192,13 @@ impl Sampler {
     }
 }
 
-/// Ends the rows that were not seen at `moment`, such as that of a CPU that went offline. It gets a new row when it is back.
-fn end_unseen<Key: Ord + Copy>(tape: &mut Tape, rows: &mut BTreeMap<Key, (Row, u32)>, moment: u32) {
+/// Ends the rows that were not seen at `sample`, such as that of a CPU that went offline. It gets a new row when it is back.
+fn end_unseen<Key: Ord + Copy>(tape: &mut Tape, rows: &mut BTreeMap<Key, (Row, u32)>, sample: u32) {
     rows.retain(|_, (row, seen)| {
-        if *seen != moment {
+        if *seen != sample {
             tape.end(*row);
         }
-        *seen == moment
+        *seen == sample
     });
 }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use brisk_mechanism::boot::Sign;
+use brisk_mechanism::boot::CompletionSign;
 use brisk_mechanism::boot::completion::is_named;
-use brisk_sys::process::process_watch::{ProcessWatch, Seen};
+use brisk_sys::process::process_watch::{ProcessChange, ProcessWatch};
 use brisk_sys::system::android_properties;
 use brisk_sys::{BootTime, Root};
 
@@ -25,13 +25,13 @@ const FILE: &str = "/run/brisk-boot-completed";
 /// The awaited signs.
 #[derive(Debug)]
 pub struct Signs {
-    wanted: Vec<Sign>,
+    wanted: Vec<CompletionSign>,
     /// The root of the booting system, which may differ from this process's.
-    world: Root,
+    init_root: Root,
     /// True when it differs.
-    apart: bool,
+    is_other_namespace: bool,
     processes: Option<ProcessWatch>,
-    appeared: Vec<Sign>,
+    appeared: Vec<CompletionSign>,
     systemd: Systemd,
     next: BootTime,
     next_property: BootTime,
@@ -45,15 +45,15 @@ struct Systemd {
 
 impl Signs {
     /// Waits for `wanted`, or if it is empty for the default signs: Android's property, systemd, a file.
-    pub fn new(wanted: &[Sign], root: &Root, world: &Root) -> Self {
-        let natural = [Sign::android(), Sign::Systemd, Sign::File(FILE.into())];
+    pub fn new(wanted: &[CompletionSign], root: &Root, init_root: &Root) -> Self {
+        let natural = [CompletionSign::android(), CompletionSign::Systemd, CompletionSign::File(FILE.into())];
         let wanted = if wanted.is_empty() { natural.to_vec() } else { wanted.to_vec() };
-        let by_process = wanted.iter().any(|sign| matches!(sign, Sign::Process(_)));
+        let by_process = wanted.iter().any(|sign| matches!(sign, CompletionSign::Process(_)));
         Self {
             processes: by_process.then(|| ProcessWatch::new(root).ok()).flatten(),
             wanted,
-            world: world.clone(),
-            apart: world != root,
+            init_root: init_root.clone(),
+            is_other_namespace: init_root != root,
             appeared: Vec::new(),
             systemd: Systemd::default(),
             next: BootTime::default(),
@@ -62,7 +62,7 @@ impl Signs {
     }
 
     /// The first sign that exists at `now`. Rate-limits its checks.
-    pub fn check(&mut self, now: BootTime) -> Option<Sign> {
+    pub fn check(&mut self, now: BootTime) -> Option<CompletionSign> {
         if now < self.next {
             return None;
         }
@@ -72,15 +72,15 @@ impl Signs {
             self.next_property = now + PROPERTY_PERIOD;
         }
         self.check_processes();
-        let (world, apart) = (&self.world, self.apart);
+        let (init_root, is_other_namespace) = (&self.init_root, self.is_other_namespace);
         let (systemd, appeared) = (&mut self.systemd, &self.appeared);
         let found = self.wanted.iter().find(|sign| match sign {
-            Sign::Property { name, value } => {
-                properties && android_properties::value(world, name).as_ref() == Some(value)
+            CompletionSign::Property { name, value } => {
+                properties && android_properties::value(init_root, name).as_ref() == Some(value)
             }
-            Sign::File(path) => world.exists(path),
-            Sign::Process(_) => appeared.contains(sign),
-            Sign::Systemd => systemd.has_finished(now, world, apart),
+            CompletionSign::File(path) => init_root.exists(path),
+            CompletionSign::Process(_) => appeared.contains(sign),
+            CompletionSign::Systemd => systemd.has_finished(now, init_root, is_other_namespace),
         });
         found.cloned()
     }
@@ -90,8 +90,9 @@ impl Signs {
             return;
         };
         processes.sample(None, &mut |seen| {
-            let (Seen::Born { name, .. } | Seen::Renamed { name, .. }) = seen else { return };
-            let is_it = |sign: &&Sign| matches!(sign, Sign::Process(wanted) if is_named(name, wanted));
+            let (ProcessChange::Started { name, .. } | ProcessChange::Renamed { name, .. }) = seen else { return };
+            let is_it =
+                |sign: &&CompletionSign| matches!(sign, CompletionSign::Process(wanted) if is_named(name, wanted));
             appeared.extend(wanted.iter().filter(is_it).cloned());
         });
     }
@@ -99,27 +100,27 @@ impl Signs {
 
 impl Systemd {
     /// Runs `systemctl is-system-running --wait`, which sleeps until the boot has completed.
-    fn has_finished(&mut self, now: BootTime, world: &Root, apart: bool) -> bool {
+    fn has_finished(&mut self, now: BootTime, init_root: &Root, is_other_namespace: bool) -> bool {
         const RETRY: Duration = Duration::from_secs(1);
         let Some(child) = &mut self.child else {
             // The socket by which systemctl reaches systemd before the message bus runs.
-            if now >= self.not_before && world.exists("/run/systemd/private") {
+            if now >= self.not_before && init_root.exists("/run/systemd/private") {
                 self.not_before = now + RETRY;
-                self.child = start(world, apart).ok();
+                self.child = start(init_root, is_other_namespace).ok();
             }
             return false;
         };
         if matches!(child.try_wait(), Ok(None)) {
             return false;
         }
-        let mut said = String::new();
+        let mut output = String::new();
         if let Some(stdout) = &mut child.stdout {
-            let _ = stdout.read_to_string(&mut said);
+            let _ = stdout.read_to_string(&mut output);
         }
         self.child = None;
         self.not_before = now + RETRY;
         // Any other state does not end the boot: systemd may have left the initramfs, for example.
-        matches!(said.trim(), "running" | "degraded" | "maintenance")
+        matches!(output.trim(), "running" | "degraded" | "maintenance")
     }
 }
 
@@ -132,11 +133,11 @@ impl Drop for Systemd {
     }
 }
 
-fn start(world: &Root, apart: bool) -> std::io::Result<Child> {
+fn start(init_root: &Root, is_other_namespace: bool) -> std::io::Result<Child> {
     let mut command = Command::new("systemctl");
     command.args(["is-system-running", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if apart {
-        // Opened by its own path: the root of `world` is a link into that mount namespace.
+    if is_other_namespace {
+        // Opened by its own path: the root of `init_root` is a link into that mount namespace.
         let name_space = File::open("/proc/1/ns/mnt")?;
         let enter = move || Ok(move_into_link_name_space(name_space.as_fd(), Some(LinkNameSpaceType::Mount))?);
         // SAFETY: between fork and exec, `enter` makes one system call and nothing else.
@@ -145,7 +146,7 @@ fn start(world: &Root, apart: bool) -> std::io::Result<Child> {
         }
         return command.spawn();
     }
-    if world.is_system() { command.spawn() } else { Err(std::io::ErrorKind::Unsupported.into()) }
+    if init_root.is_system() { command.spawn() } else { Err(std::io::ErrorKind::Unsupported.into()) }
 }
 
 #[cfg(test)]
@@ -162,7 +163,8 @@ mod tests {
         fs::create_dir_all(folder.path().join("proc/7")).unwrap();
         let stat = "7 (sh) S 1 0 0 0 -1 64 0 0 0 0 1 1 0 0 20 0 1 0 3 4096 5 0\n";
         fs::write(folder.path().join("proc/7/stat"), stat).unwrap();
-        let wanted: Vec<Sign> = ["file:/booted", "process:launcher"].map(|sign| sign.parse().unwrap()).to_vec();
+        let wanted: Vec<CompletionSign> =
+            ["file:/booted", "process:launcher"].map(|sign| sign.parse().unwrap()).to_vec();
         let mut signs = Signs::new(&wanted, &root, &root);
         let at = BootTime::from_milliseconds;
         assert_eq!(signs.check(at(1000)), None);
@@ -176,6 +178,6 @@ mod tests {
         assert_eq!(signs.check(at(1000)), None);
         fs::create_dir(folder.path().join("run")).unwrap();
         fs::write(folder.path().join("run/brisk-boot-completed"), "").unwrap();
-        assert_eq!(signs.check(at(2000)), Some(Sign::File(FILE.into())));
+        assert_eq!(signs.check(at(2000)), Some(CompletionSign::File(FILE.into())));
     }
 }

@@ -1,6 +1,6 @@
 //! Child processes of the daemon that mechanisms want: starts them, sends them lines, restarts them when they die, ends them.
 
-pub(super) mod foresight;
+pub(super) mod preview;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use super::Engine;
 use super::poller::{Poller, Token};
 use brisk_mechanism::{Child, Event};
 use brisk_sys::error::sentence;
-use brisk_sys::sched::scheduling;
+use brisk_sys::sched::own_policy;
 use brisk_sys::{BootTime, Root};
 
 /// A child that dies is restarted after this pause.
@@ -41,13 +41,13 @@ impl Children {
     /// Ends all children.
     pub(super) fn end(&mut self, poller: &Poller) {
         let all = std::mem::take(&mut self.0);
-        all.into_values().filter_map(|child| child.running).for_each(|running| poller.forget(&running));
+        all.into_values().filter_map(|child| child.running).for_each(|running| poller.unwatch(&running));
     }
 }
 
 impl Engine {
     /// Starts and ends children as the mechanisms want, and passes on their lines.
-    pub(super) fn follow_children(&mut self, now: BootTime) {
+    pub(super) fn update_children(&mut self, now: BootTime) {
         for index in 0..self.mechanisms.len() {
             let wanted = self.mechanisms.at(index).child();
             if self.children.0.get(&index).map(|child| &child.wanted) != wanted {
@@ -59,9 +59,9 @@ impl Engine {
                 }
             }
             let mut lines = Vec::new();
-            self.mechanisms.at(index).take_lines(&mut lines);
+            self.mechanisms.at(index).take_child_input(&mut lines);
             for line in lines {
-                self.tell_child(index, &line);
+                self.send_to_child(index, &line);
             }
         }
     }
@@ -78,7 +78,7 @@ impl Engine {
         let name = self.mechanisms.at(index).name();
         let Some(child) = self.children.0.get_mut(&index) else { return };
         child.due = None;
-        if self.executor.is_dry() {
+        if self.executor.is_dry_run() {
             return;
         }
         // The child would inherit the daemon's narrowed CPU mask.
@@ -92,7 +92,7 @@ impl Engine {
                 let pid = running.child.id();
                 tracing::info!("{name}: brisk {} is process {pid}", child.wanted.subcommand);
                 child.running = Some(running);
-                self.tell(now, index, &Event::Child { pid: Some(pid) });
+                self.deliver(now, index, &Event::Child { pid: Some(pid) });
             }
             Err(error) => {
                 tracing::error!("{name}: {}; will retry", sentence(error.as_ref()));
@@ -102,30 +102,30 @@ impl Engine {
     }
 
     /// A child has reported that it is ready, or has died.
-    pub(super) fn hear_child(&mut self, now: BootTime, index: usize) {
+    pub(super) fn read_child_output(&mut self, now: BootTime, index: usize) {
         let name = self.mechanisms.at(index).name();
         let Some(child) = self.children.0.get_mut(&index) else { return };
-        if let Some(running) = child.running.take_if(|running| !running.hear()) {
+        if let Some(running) = child.running.take_if(|running| !running.read_output()) {
             tracing::warn!("{name}: brisk {} died; restarting it", child.wanted.subcommand);
-            self.poller.forget(&running);
+            self.poller.unwatch(&running);
             child.due = Some(now + RESTART_PAUSE);
-            self.tell(now, index, &Event::Child { pid: None });
+            self.deliver(now, index, &Event::Child { pid: None });
         }
     }
 
     fn end_child(&mut self, now: BootTime, index: usize) {
         if let Some(running) = self.children.0.remove(&index).and_then(|child| child.running) {
-            self.poller.forget(&running);
+            self.poller.unwatch(&running);
             drop(running);
-            self.tell(now, index, &Event::Child { pid: None });
+            self.deliver(now, index, &Event::Child { pid: None });
         }
     }
 
-    fn tell_child(&mut self, index: usize, line: &str) {
+    fn send_to_child(&mut self, index: usize, line: &str) {
         match self.children.0.get_mut(&index) {
-            Some(Supervised { running: Some(running), .. }) => running.tell(line),
-            Some(Supervised { wanted, .. }) if self.executor.is_dry() => {
-                let foreseen = foresight::of_line(&self.options.root, wanted, line);
+            Some(Supervised { running: Some(running), .. }) => running.deliver(line),
+            Some(Supervised { wanted, .. }) if self.executor.is_dry_run() => {
+                let foreseen = preview::preview_child_line(&self.options.root, wanted, line);
                 let name = self.mechanisms.at(index).name();
                 foreseen.iter().for_each(|foreseen| self.executor.announce(BootTime::now(), name, foreseen));
             }
@@ -138,7 +138,7 @@ impl Engine {
 #[derive(Debug)]
 struct Running {
     child: std::process::Child,
-    lifeline: Option<ChildStdin>,
+    stdin: Option<ChildStdin>,
     end: ChildStdout,
 }
 
@@ -154,24 +154,24 @@ impl Running {
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("cannot start brisk {}", wanted.subcommand))?;
-        let lifeline = child.stdin.take();
+        let stdin = child.stdin.take();
         let end = child.stdout.take().context("the child has no stdout")?;
         rustix::io::ioctl_fionbio(&end, true)?;
-        if let Some(lifeline) = &lifeline {
-            rustix::io::ioctl_fionbio(lifeline, true)?;
+        if let Some(stdin) = &stdin {
+            rustix::io::ioctl_fionbio(stdin, true)?;
         }
-        Ok(Self { child, lifeline, end })
+        Ok(Self { child, stdin, end })
     }
 
     /// Sends it one line, without blocking: a busy child may miss it.
-    fn tell(&mut self, line: &str) {
-        if let Some(lifeline) = &mut self.lifeline {
-            let _ = io::Write::write_all(lifeline, format!("{line}\n").as_bytes());
+    fn deliver(&mut self, line: &str) {
+        if let Some(stdin) = &mut self.stdin {
+            let _ = io::Write::write_all(stdin, format!("{line}\n").as_bytes());
         }
     }
 
     /// Reads its output; false when it has exited.
-    fn hear(&mut self) -> bool {
+    fn read_output(&mut self) -> bool {
         let mut bytes = [0; 64];
         match io::Read::read(&mut self.end, &mut bytes) {
             Ok(0) => false,
@@ -189,8 +189,8 @@ impl AsFd for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        drop(self.lifeline.take());
-        if let Err(error) = scheduling::let_idle_threads_end(&Root::system(), self.child.id()) {
+        drop(self.stdin.take());
+        if let Err(error) = own_policy::let_idle_threads_end(&Root::system(), self.child.id()) {
             tracing::debug!("process {} may take long to end: {error}", self.child.id());
         }
         let _ = self.child.wait();

@@ -13,13 +13,13 @@ use brisk_sys::BootTime;
 /// The most output that is stored for a client that does not read.
 const MAXIMUM_OUTPUT_BYTES: usize = 256 << 10;
 /// A client that has not read an answer for this long is disconnected.
-const STUCK_AFTER: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A client that has connected, or begun a request, and completes no request for this long is disconnected.
-const SILENT_AFTER: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether a client stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stay {
+pub enum KeepOpen {
     /// It stays connected.
     Yes,
     /// It is disconnected now.
@@ -41,7 +41,7 @@ pub struct Client {
     /// It receives every launch.
     pub watching: bool,
     /// When it connected or sent its last request.
-    pub asked_at: BootTime,
+    pub last_request_at: BootTime,
     /// When it connected or began a request, until it has completed one.
     silent_since: Option<BootTime>,
     blocked_since: Option<BootTime>,
@@ -62,16 +62,16 @@ impl Client {
             ended: false,
             closing: false,
             watching: false,
-            asked_at: now,
+            last_request_at: now,
             silent_since: Some(now),
             blocked_since: None,
         })
     }
 
     /// Reads at most [`MAXIMUM_LINE_BYTES`] of what it sent.
-    pub fn read(&mut self, now: BootTime) -> Stay {
+    pub fn read(&mut self, now: BootTime) -> KeepOpen {
         if self.closing {
-            return Stay::Yes;
+            return KeepOpen::Yes;
         }
         let mut buffer = [0u8; MAXIMUM_LINE_BYTES];
         match self.stream.read(&mut buffer) {
@@ -81,9 +81,9 @@ impl Client {
                 self.silent_since.get_or_insert(now);
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => return Stay::No,
+            Err(_) => return KeepOpen::No,
         }
-        Stay::Yes
+        KeepOpen::Yes
     }
 
     /// Its next complete line, if its last answer has been written.
@@ -101,7 +101,7 @@ impl Client {
         };
         let mut line: Vec<u8> = self.input.drain(..=end).collect();
         line.pop();
-        self.asked_at = now;
+        self.last_request_at = now;
         self.silent_since = (!self.input.is_empty()).then_some(now);
         Some(line)
     }
@@ -123,10 +123,10 @@ impl Client {
     }
 
     /// Writes queued output without blocking.
-    pub fn flush(&mut self, now: BootTime) -> Stay {
+    pub fn flush(&mut self, now: BootTime) -> KeepOpen {
         while !self.output.is_empty() {
             match self.stream.write(self.output.as_slices().0) {
-                Ok(0) => return Stay::No,
+                Ok(0) => return KeepOpen::No,
                 Ok(written) => {
                     self.output.drain(..written);
                     self.blocked_since = None;
@@ -134,13 +134,13 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.blocked_since.get_or_insert(now);
-                    return Stay::Yes;
+                    return KeepOpen::Yes;
                 }
-                Err(_) => return Stay::No,
+                Err(_) => return KeepOpen::No,
             }
         }
         let finished = self.ended && !self.input.contains(&b'\n') && !self.watching;
-        if self.closing || finished { Stay::No } else { Stay::Yes }
+        if self.closing || finished { KeepOpen::No } else { KeepOpen::Yes }
     }
 
     /// True while output waits for the client to read.
@@ -160,8 +160,8 @@ impl Client {
 
     /// When it is disconnected, unless it sends or reads before.
     pub fn deadline(&self) -> Option<BootTime> {
-        let silent = self.silent_since.filter(|_| !self.watching).map(|since| since + SILENT_AFTER);
-        self.blocked_since.map(|since| since + STUCK_AFTER).or(silent)
+        let silent = self.silent_since.filter(|_| !self.watching).map(|since| since + REQUEST_TIMEOUT);
+        self.blocked_since.map(|since| since + WRITE_TIMEOUT).or(silent)
     }
 }
 

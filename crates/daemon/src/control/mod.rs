@@ -26,9 +26,9 @@ use super::poller::{Poller, Token};
 use brisk_config::ControlConfig;
 use brisk_sys::process::peer::Peer;
 use brisk_sys::{BootTime, Root};
-use client::{Client, Stay};
+use client::{Client, KeepOpen};
 use protocol::Request;
-use rates::{Caller, Counted, Rates};
+use rates::{Caller, LimitedEvent, RateLimiter};
 
 /// Owner and group may use the socket.
 const SOCKET_MODE: u32 = 0o660;
@@ -53,7 +53,7 @@ pub struct Control {
     next_number: u32,
     /// The client whose line was taken last.
     served: u32,
-    rates: Rates,
+    rates: RateLimiter,
     /// The number of clients refused or disconnected.
     pub refused: u64,
 }
@@ -86,7 +86,7 @@ impl Control {
             clients: BTreeMap::new(),
             next_number: 0,
             served: 0,
-            rates: Rates::default(),
+            rates: RateLimiter::default(),
             refused: 0,
         };
         control.reconfigure(root, config)?;
@@ -130,7 +130,7 @@ impl Control {
             Ok(caller) => caller,
             Err(reason) => {
                 self.refused += 1;
-                return turn_away(stream, &reason);
+                return reject(stream, &reason);
             }
         };
         let number = self.next_number;
@@ -151,29 +151,30 @@ impl Control {
         }
         let caller = Caller { uid: peer.uid, pid: peer.pid };
         let maximum = self.config.maximum_requests_per_second;
-        if !self.rates.admit(now, caller, Counted::Connection, maximum) {
+        if !self.rates.admit(now, caller, LimitedEvent::Connection, maximum) {
             return Err(format!("more than {maximum} connections a second: wait"));
         }
         if self.clients.len() as u64 >= self.config.maximum_clients {
-            let Some(number) = self.least_missed(now, caller) else {
+            let Some(number) = self.client_to_evict(now, caller) else {
                 return Err(format!("{} clients are served already: try again", self.config.maximum_clients));
             };
-            self.hang_up(number, "another client needs the connection", now, poller);
+            self.disconnect(number, "another client needs the connection", now, poller);
         }
         Ok(caller)
     }
 
     /// The client to disconnect for `caller` at the limit of clients: the longest idle one, if idle for [`IDLE_AFTER`]. Else,
     /// for root or a user with at least two fewer connections, a client of the user that has most.
-    fn least_missed(&self, now: BootTime, caller: Caller) -> Option<u32> {
-        let places = |uid| self.clients.values().filter(|client| client.caller.uid == uid).count();
-        let is_idle = |client: &Client| !client.watching && now.since(client.asked_at) >= IDLE_AFTER;
-        let rank = |client: &Client| (is_idle(client), places(client.caller.uid), !client.watching);
-        let last = |(one, other): (&Client, &Client)| (rank(one), other.asked_at) > (rank(other), one.asked_at);
+    fn client_to_evict(&self, now: BootTime, caller: Caller) -> Option<u32> {
+        let connection_count = |uid| self.clients.values().filter(|client| client.caller.uid == uid).count();
+        let is_idle = |client: &Client| !client.watching && now.since(client.last_request_at) >= IDLE_AFTER;
+        let rank = |client: &Client| (is_idle(client), connection_count(client.caller.uid), !client.watching);
+        let last =
+            |(one, other): (&Client, &Client)| (rank(one), other.last_request_at) > (rank(other), one.last_request_at);
         let mut clients = self.clients.iter();
         let first = clients.next()?;
         let (number, client) = clients.fold(first, |found, next| if last((next.1, found.1)) { next } else { found });
-        let has_more = places(client.caller.uid) > places(caller.uid) + 1;
+        let has_more = connection_count(client.caller.uid) > connection_count(caller.uid) + 1;
         (is_idle(client) || caller.uid == 0 || has_more).then_some(*number)
     }
 
@@ -195,10 +196,10 @@ impl Control {
         let due: Vec<u32> =
             self.clients.iter().filter(|(_, client)| is_due(client)).map(|(&number, _)| number).collect();
         due.into_iter()
-            .for_each(|number| self.hang_up(number, "no request was sent, or no answer was read", now, poller));
+            .for_each(|number| self.disconnect(number, "no request was sent, or no answer was read", now, poller));
     }
 
-    fn hang_up(&mut self, number: u32, reason: &str, now: BootTime, poller: &Poller) {
+    fn disconnect(&mut self, number: u32, reason: &str, now: BootTime, poller: &Poller) {
         if let Some(client) = self.clients.get_mut(&number) {
             client.refuse(reason);
             let _ = client.flush(now);
@@ -214,7 +215,7 @@ impl Control {
         let line = client.next_line(now)?;
         self.served = number;
         let maximum = self.config.maximum_requests_per_second;
-        if !self.rates.admit(now, client.caller, Counted::Request, maximum) {
+        if !self.rates.admit(now, client.caller, LimitedEvent::Request, maximum) {
             client.refuse(&format!("more than {maximum} requests a second: wait"));
             return None;
         }
@@ -225,7 +226,7 @@ impl Control {
     pub fn read(&mut self, number: u32, now: BootTime, poller: &Poller) {
         let Some(client) = self.clients.get_mut(&number) else { return };
         // At most one read is stored: its requests are answered first.
-        if !client.is_blocked() && !client.has_line() && client.read(now) == Stay::No {
+        if !client.is_blocked() && !client.has_line() && client.read(now) == KeepOpen::No {
             self.drop_client(number, poller);
         }
     }
@@ -257,23 +258,24 @@ impl Control {
             self.clients.iter().filter(|(_, client)| client.watching).map(|(&number, _)| number).collect();
         for number in watching {
             self.answer(number, line, now);
-            self.settle(number, now, poller);
+            self.flush_and_rearm(number, now, poller);
         }
     }
 
     /// Writes the pending output of client `number`, then polls it for reading or writing.
-    pub fn settle(&mut self, number: u32, now: BootTime, poller: &Poller) {
+    pub fn flush_and_rearm(&mut self, number: u32, now: BootTime, poller: &Poller) {
         let Some(client) = self.clients.get_mut(&number) else { return };
-        let stays = client.flush(now) == Stay::Yes && !(client.has_ended() && client.watching && !client.is_blocked());
+        let keep_open =
+            client.flush(now) == KeepOpen::Yes && !(client.has_ended() && client.watching && !client.is_blocked());
         let token = Token::Client(number);
-        if !stays || poller.rewatch(&*client, token, client.is_blocked()).is_err() {
+        if !keep_open || poller.rewatch(&*client, token, client.is_blocked()).is_err() {
             self.drop_client(number, poller);
         }
     }
 
     fn drop_client(&mut self, number: u32, poller: &Poller) {
         if let Some(client) = self.clients.remove(&number) {
-            poller.forget(&client);
+            poller.unwatch(&client);
         }
     }
 }
@@ -291,7 +293,7 @@ impl Drop for Control {
 }
 
 /// Sends the reason, if the socket buffer takes it, and closes the connection.
-fn turn_away(mut stream: UnixStream, reason: &str) {
+fn reject(mut stream: UnixStream, reason: &str) {
     if stream.set_nonblocking(true).is_ok() {
         let _ = stream.write_all(protocol::refusal(reason).as_bytes());
     }

@@ -8,7 +8,7 @@ use brisk_sys::BootTime;
 const WINDOW: Duration = Duration::from_secs(1);
 /// All processes of a user together have this many times the limit of one. Root has no limit per user: it may do everything
 /// anyway, and its own processes must not lock it out.
-const PROCESSES_OF_A_USER: u64 = 4;
+const USER_LIMIT_FACTOR: u64 = 4;
 
 /// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +21,14 @@ pub struct Caller {
 
 /// The kinds of events that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
+pub enum LimitedEvent {
     Connection,
     Request,
 }
 
 /// The counts of each caller in its current second.
 #[derive(Debug, Default)]
-pub struct Rates(Vec<Window>);
+pub struct RateLimiter(Vec<Window>);
 
 #[derive(Debug, Clone, Copy)]
 struct Window {
@@ -37,9 +37,9 @@ struct Window {
     counts: [u64; 2],
 }
 
-impl Rates {
+impl RateLimiter {
     /// Counts `what` for `caller` at `now`; true when that is within `maximum` per second and process.
-    pub fn admit(&mut self, now: BootTime, caller: Caller, what: Counted, maximum: u64) -> bool {
+    pub fn admit(&mut self, now: BootTime, caller: Caller, what: LimitedEvent, maximum: u64) -> bool {
         self.0.retain(|window| now.since(window.began) < WINDOW);
         let mut may = |caller, maximum| {
             let known = self.0.iter().position(|window| window.caller == caller);
@@ -52,7 +52,7 @@ impl Rates {
             *count <= maximum
         };
         let user = Caller { pid: 0, ..caller };
-        may(caller, maximum) && (caller.uid == 0 || may(user, maximum.saturating_mul(PROCESSES_OF_A_USER)))
+        may(caller, maximum) && (caller.uid == 0 || may(user, maximum.saturating_mul(USER_LIMIT_FACTOR)))
     }
 }
 
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn rates_are_limited_for_each_process_and_each_user() {
         let at = BootTime::from_milliseconds;
-        let mut rates = Rates::default();
-        let mut ask = |now_ms, uid, pid| rates.admit(at(now_ms), Caller { uid, pid }, Counted::Request, 10);
+        let mut rates = RateLimiter::default();
+        let mut ask = |now_ms, uid, pid| rates.admit(at(now_ms), Caller { uid, pid }, LimitedEvent::Request, 10);
         let mut times = |count: u32, now_ms, uid, pid| (0..count).filter(|_| ask(now_ms, uid, pid)).count();
         assert_eq!(times(50, 0, 1000, 7), 10);
         assert_eq!(times(50, 999, 1000, 7), 0, "the limit of its second is reached");
@@ -80,11 +80,14 @@ mod tests {
     #[test]
     fn counts_connections_and_requests_apart_and_forgets_idle_peers() {
         let at = BootTime::from_milliseconds;
-        let mut rates = Rates::default();
+        let mut rates = RateLimiter::default();
         let caller = Caller { uid: 1000, pid: 7 };
-        assert!(rates.admit(at(0), caller, Counted::Connection, 1) && rates.admit(at(0), caller, Counted::Request, 1));
-        assert!(!rates.admit(at(0), caller, Counted::Connection, 1));
-        assert!(rates.admit(at(5000), Caller { uid: 0, pid: 8 }, Counted::Request, 1));
+        assert!(
+            rates.admit(at(0), caller, LimitedEvent::Connection, 1)
+                && rates.admit(at(0), caller, LimitedEvent::Request, 1)
+        );
+        assert!(!rates.admit(at(0), caller, LimitedEvent::Connection, 1));
+        assert!(rates.admit(at(5000), Caller { uid: 0, pid: 8 }, LimitedEvent::Request, 1));
         assert_eq!(rates.0.len(), 1);
     }
 }

@@ -112,7 +112,7 @@ impl Claims {
     }
 
     /// The value for `target`, with deadline and reason; `None` when it is not claimed.
-    pub fn in_force(&self, target: &Target) -> Option<Claim> {
+    pub fn effective(&self, target: &Target) -> Option<Claim> {
         let claims = self.of(target);
         let latest = || claims.last().map(|(_, claim)| claim.clone());
         match Rule::of(target) {
@@ -126,7 +126,7 @@ impl Claims {
     }
 
     /// The upper clamp of the same task as the lower clamp `target`, if it is claimed: its value depends on the lower one.
-    pub fn follower(&self, target: &Target) -> Option<Target> {
+    pub fn paired_upper_clamp(&self, target: &Target) -> Option<Target> {
         let Target::UtilizationClampMinimum { pid: tid, start_time_ticks } = *target else { return None };
         Some(Target::UtilizationClampMaximum { tid, start_time_ticks }).filter(|ceiling| !self.of(ceiling).is_empty())
     }
@@ -138,7 +138,7 @@ impl Claims {
     /// The kernel refuses an upper clamp below the lower one.
     fn above_floor(&self, target: &Target, ceiling: Claim) -> Claim {
         let Target::UtilizationClampMaximum { tid: pid, start_time_ticks } = *target else { return ceiling };
-        let floor = self.in_force(&Target::UtilizationClampMinimum { pid, start_time_ticks });
+        let floor = self.effective(&Target::UtilizationClampMinimum { pid, start_time_ticks });
         match floor.filter(|floor| number(floor) > number(&ceiling)) {
             Some(floor) => Claim { value: floor.value, ..ceiling },
             None => ceiling,
@@ -158,10 +158,10 @@ fn extreme(claims: &[(&'static str, Claim)], rank: fn(i64) -> i64) -> Option<Cla
 
 /// The CPUs that all claims allow, from the oldest on, skipping claims that would leave none; `None` if one is no CPU list.
 fn intersection(claims: &[(&'static str, Claim)]) -> Option<Claim> {
-    let mut in_force: Option<(Vec<u32>, Claim)> = None;
+    let mut effective: Option<(Vec<u32>, Claim)> = None;
     for (_, claim) in claims {
         let cpus = hotplug::parse_list(&claim.value)?;
-        in_force = Some(match in_force {
+        effective = Some(match effective {
             None => (cpus, claim.clone()),
             Some((allowed, before)) => {
                 let both: Vec<u32> = allowed.iter().copied().filter(|cpu| cpus.contains(cpu)).collect();
@@ -174,7 +174,7 @@ fn intersection(claims: &[(&'static str, Claim)]) -> Option<Claim> {
             }
         });
     }
-    in_force.map(|(_, claim)| claim)
+    effective.map(|(_, claim)| claim)
 }
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ mod tests {
             for (owner, value) in OWNERS.into_iter().zip(values) {
                 claims.put(&target, owner, claim(value, 10));
             }
-            assert_eq!(claims.in_force(&target).unwrap().value, expected, "{target} {values:?}");
+            assert_eq!(claims.effective(&target).unwrap().value, expected, "{target} {values:?}");
         }
     }
 
@@ -239,14 +239,14 @@ mod tests {
     fn an_upper_clamp_is_no_lower_than_the_lower_clamp_of_its_task() {
         let mut claims = Claims::default();
         claims.put(&ceiling(), "placement", claim("300", 90));
-        assert_eq!(claims.in_force(&ceiling()), Some(claim("300", 90)));
-        assert_eq!(claims.follower(&floor()), Some(ceiling()));
+        assert_eq!(claims.effective(&ceiling()), Some(claim("300", 90)));
+        assert_eq!(claims.paired_upper_clamp(&floor()), Some(ceiling()));
         claims.put(&floor(), "launch", claim("700", 10));
-        assert_eq!(claims.in_force(&ceiling()), Some(claim("700", 90)));
+        assert_eq!(claims.effective(&ceiling()), Some(claim("700", 90)));
         let of_another = Target::UtilizationClampMinimum { pid: 7, start_time_ticks: 2 };
-        assert_eq!((claims.follower(&of_another), claims.follower(&ceiling())), (None, None));
+        assert_eq!((claims.paired_upper_clamp(&of_another), claims.paired_upper_clamp(&ceiling())), (None, None));
         claims.remove(&floor(), "launch");
-        assert_eq!(claims.in_force(&ceiling()), Some(claim("300", 90)));
+        assert_eq!(claims.effective(&ceiling()), Some(claim("300", 90)));
     }
 
     // Verifies UNDO-7.
@@ -256,9 +256,9 @@ mod tests {
         claims.put(&governor_tunable(), "launch", claim("40", 10));
         claims.put(&governor_tunable(), "placement", claim("60", 10));
         claims.put(&governor_tunable(), "launch", claim("40", 50));
-        assert_eq!(claims.in_force(&governor_tunable()), Some(claim("60", 10)));
+        assert_eq!(claims.effective(&governor_tunable()), Some(claim("60", 10)));
         claims.put(&governor_tunable(), "launch", claim("41", 50));
-        assert_eq!(claims.in_force(&governor_tunable()), Some(claim("41", 50)));
+        assert_eq!(claims.effective(&governor_tunable()), Some(claim("41", 50)));
     }
 
     // Verifies UNDO-7.
@@ -271,10 +271,10 @@ mod tests {
         assert_eq!(claims.next_deadline(), Some(at(10)));
         assert!(claims.expire(at(9)).is_empty());
         assert_eq!(claims.expire(at(10)), [(frequency(), "launch")]);
-        assert_eq!(claims.in_force(&frequency()), Some(claim("5", 20)));
+        assert_eq!(claims.effective(&frequency()), Some(claim("5", 20)));
         assert!(claims.expire(at(30)).is_empty());
         assert_eq!(claims.clear(&frequency()), ["placement"]);
-        assert_eq!(claims.in_force(&frequency()), None);
+        assert_eq!(claims.effective(&frequency()), None);
     }
 
     proptest! {
@@ -306,9 +306,9 @@ mod tests {
                     2 => values.reduce(|all, bits| if all & bits == 0 { all } else { all & bits }),
                     _ => values.next_back(),
                 };
-                let in_force = claims.in_force(&target).map(|claim| claim.value);
+                let effective = claims.effective(&target).map(|claim| claim.value);
                 let expected = expected.map(|value| if kind == 2 { list(value) } else { value.to_string() });
-                prop_assert_eq!(in_force, expected);
+                prop_assert_eq!(effective, expected);
             }
         }
     }

@@ -3,7 +3,7 @@
 mod claims;
 mod dry_run;
 mod fault;
-mod holding;
+mod leasing;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use brisk_mechanism::{Action, Decision, Effect, Foreseen, Outcome};
+use brisk_mechanism::{Action, Decision, Effect, Outcome, Preview};
 use brisk_sys::{BootTime, Root, Target, Tunable};
 use brisk_undo::journal::{self, Journal, JournalError, Lease, Restoration};
 use claims::{Claim, Claims};
@@ -24,7 +24,7 @@ use fault::Fault;
 const REMEMBERED_DECISIONS: usize = 32;
 /// How long a probe is delayed until frequency limits show their restored values. The kernel worker that applies them has
 /// normal priority, so it may be delayed on a busy CPU.
-const LIMITS_PATIENCE: Duration = Duration::from_millis(200);
+const LIMITS_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A decision and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub struct Executor {
     sink: Sink,
     tunables: BTreeMap<Target, Tunable>,
     claims: Claims,
-    known: BTreeMap<Target, Known>,
+    known: BTreeMap<Target, TargetState>,
     /// Outcomes for owners that lost their leases because of another owner's action.
     lost: Vec<(&'static str, Outcome)>,
     has_restored_late: bool,
@@ -73,13 +73,13 @@ pub struct Executor {
 
 /// The state of a target.
 #[derive(Debug, Default)]
-struct Known {
+struct TargetState {
     /// The owners of a lease whose restore has failed.
     waiting: Vec<&'static str>,
     /// Its last error, so that the same error at every launch is reported once.
     fault: Option<String>,
     /// Its restore has failed so far.
-    is_stuck: bool,
+    has_failed_restore: bool,
 }
 
 impl Executor {
@@ -102,7 +102,7 @@ impl Executor {
     pub fn prepare<'a>(&mut self, targets: impl IntoIterator<Item = &'a Target>) -> bool {
         self.tunables.clear();
         self.known.values_mut().for_each(|known| known.fault = None);
-        if self.is_dry() {
+        if self.is_dry_run() {
             return false;
         }
         let mut is_denied = false;
@@ -122,19 +122,19 @@ impl Executor {
     /// Carries out the decisions of `mechanism` in order, and returns one outcome for each.
     pub fn execute_each(&mut self, now: BootTime, mechanism: &'static str, decisions: &[Decision]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(decisions.len());
-        for together in decisions.chunk_by(|one, next| released(one).is_some() && released(next).is_some()) {
-            let effects: Vec<_> = if together.len() > 1 {
-                let targets: Vec<_> = together.iter().filter_map(released).collect();
+        for batch in decisions.chunk_by(|one, next| released(one).is_some() && released(next).is_some()) {
+            let effects: Vec<_> = if batch.len() > 1 {
+                let targets: Vec<_> = batch.iter().filter_map(released).collect();
                 self.release(now, mechanism, &targets).into_iter().map(Ok).collect()
             } else {
-                together.iter().map(|decision| self.apply(now, mechanism, decision)).collect()
+                batch.iter().map(|decision| self.apply(now, mechanism, decision)).collect()
             };
             if let Sink::DryRun { json, output, .. } = &mut self.sink {
-                let written = together.iter().zip(&effects).filter(|(_, effect)| matches!(effect, Ok(Effect::Written)));
+                let written = batch.iter().zip(&effects).filter(|(_, effect)| matches!(effect, Ok(Effect::Written)));
                 written.for_each(|(decision, _)| output.print(&line(*json, now, mechanism, decision)));
             }
-            let done = together.iter().zip(effects);
-            outcomes.extend(done.map(|(decision, effect)| self.conclude(now, mechanism, decision, effect)));
+            let done = batch.iter().zip(effects);
+            outcomes.extend(done.map(|(decision, effect)| self.record_outcome(now, mechanism, decision, effect)));
         }
         outcomes
     }
@@ -146,9 +146,9 @@ impl Executor {
     }
 
     /// In a dry run, prints an action of `mechanism` that is not a decision.
-    pub fn announce(&mut self, now: BootTime, mechanism: &str, foreseen: &Foreseen) {
+    pub fn announce(&mut self, now: BootTime, mechanism: &str, foreseen: &Preview) {
         let Sink::DryRun { json, output, .. } = &mut self.sink else { return };
-        let Foreseen { action, subject, reason } = foreseen;
+        let Preview { action, subject, reason } = foreseen;
         let line = if *json {
             let fields =
                 json!({"at": now, "mechanism": mechanism, "action": action, "subject": subject, "reason": reason});
@@ -160,7 +160,7 @@ impl Executor {
     }
 
     /// Reports and records the outcome of a decision.
-    fn conclude(
+    fn record_outcome(
         &mut self,
         now: BootTime,
         mechanism: &'static str,
@@ -176,13 +176,13 @@ impl Executor {
         // A thread may exit at any time; the device has not changed then.
         let has_ended = matches!(outcome.effect, Effect::Missing(_)) && target.thread().is_some();
         let fault = outcome.error().filter(|_| !has_ended).map(str::to_owned);
-        let is_stuck = self.known.get(target).is_some_and(|known| known.is_stuck);
-        if outcome.held.is_none() && fault.is_none() && !is_stuck {
+        let has_failed_restore = self.known.get(target).is_some_and(|known| known.has_failed_restore);
+        if outcome.held.is_none() && fault.is_none() && !has_failed_restore {
             self.known.remove(target);
         } else {
             let known = self.known.entry(target.clone()).or_default();
             // A failed restore was reported before.
-            if let Some(text) = fault.as_ref().filter(|_| known.fault != fault && !is_stuck) {
+            if let Some(text) = fault.as_ref().filter(|_| known.fault != fault && !has_failed_restore) {
                 tracing::warn!("{mechanism}: {text}");
             }
             known.fault = fault;
@@ -200,8 +200,8 @@ impl Executor {
     /// An outcome for `owner`. It includes the leased value only while the owner claims the target or waits for its restore.
     fn outcome(&self, owner: &str, target: &Target, effect: Effect) -> Outcome {
         let waits = || self.known.get(target).is_some_and(|known| known.waiting.contains(&owner));
-        let counts = self.claims.get(target, owner).is_some() || waits();
-        let held = self.leases().iter().find(|lease| counts && lease.target == *target);
+        let is_owner = self.claims.get(target, owner).is_some() || waits();
+        let held = self.leases().iter().find(|lease| is_owner && lease.target == *target);
         Outcome { target: target.clone(), effect, held: held.map(|lease| lease.value.clone()) }
     }
 
@@ -276,10 +276,10 @@ impl Executor {
         self.ended(now, restorations)
     }
 
-    /// Waits at most `LIMITS_PATIENCE` until frequency limits show their restored values. False when one does not.
+    /// Waits at most `LIMITS_TIMEOUT` until frequency limits show their restored values. False when one does not.
     pub fn await_limits(&mut self) -> bool {
         match &mut self.sink {
-            Sink::Device(journal) => journal.await_limits(LIMITS_PATIENCE),
+            Sink::Device(journal) => journal.await_limits(LIMITS_TIMEOUT),
             Sink::DryRun { .. } => true,
         }
     }
@@ -317,7 +317,7 @@ impl Executor {
     }
 
     /// True in a dry run.
-    pub fn is_dry(&self) -> bool {
+    pub fn is_dry_run(&self) -> bool {
         matches!(self.sink, Sink::DryRun { .. })
     }
 
@@ -331,7 +331,7 @@ impl Executor {
         let Restoration { target, original, outcome } = restoration;
         let known = self.known.entry(target.clone()).or_default();
         let journal::RestoreOutcome::Refused { error } = outcome else {
-            if std::mem::take(&mut known.is_stuck) {
+            if std::mem::take(&mut known.has_failed_restore) {
                 self.has_restored_late = true;
                 tracing::info!("{target}: restored after an earlier failure");
             }
@@ -344,7 +344,7 @@ impl Executor {
             }
             return Effect::Written;
         };
-        let is_known = std::mem::replace(&mut known.is_stuck, true);
+        let is_known = std::mem::replace(&mut known.has_failed_restore, true);
         if matches!(target, Target::CpuAffinity { .. }) {
             // While a CPU is offline the kernel restores only the online part of a mask, and the rest when it is online again.
             tracing::debug!("{target}: restore incomplete, will retry: {error}");
@@ -424,7 +424,7 @@ mod tests {
             let mut executor = Executor::new(root.clone(), sink);
             let decisions = [lease(A, "2", 50), lease(GONE, "2", 50), lease(NOTHING, "2", 50), lease(B, "3", 90)];
             let outcomes = executor.execute_each(at(0), "launch", &decisions);
-            if executor.is_dry() {
+            if executor.is_dry_run() {
                 assert!(outcomes.iter().all(|outcome| outcome.effect == Effect::Written), "{outcomes:?}");
             } else {
                 let found: Vec<_> = outcomes.iter().map(words).collect();
@@ -444,7 +444,7 @@ mod tests {
             let outcomes = executor.execute_each(at(60), "launch", &[release(A), release(B)]);
             let found: Vec<_> = outcomes.iter().map(words).collect();
             let expected = [(A.to_owned(), "unchanged", None), (B.to_owned(), "written", None)];
-            assert_eq!(found, expected, "{}", executor.is_dry());
+            assert_eq!(found, expected, "{}", executor.is_dry_run());
         }
         printed.rewind().unwrap();
         let mut text = String::new();

@@ -1,6 +1,6 @@
 //! The killer's learned state and its file, which is never read or written on the path to a kill.
 
-use crate::state_file::{StateFile, recall};
+use crate::state_file::{StateFile, load_state};
 use brisk_mechanism::launch::{LearnedDurations, learned as durations};
 use brisk_mechanism::memory::victim::Candidate;
 use brisk_mechanism::memory::{LearnedRatios, learned};
@@ -17,15 +17,15 @@ pub(super) struct Learned {
 impl Learned {
     /// Reads what earlier runs learned.
     pub(super) fn read(root: &Root) -> Self {
-        let ratios = recall(root, learned::FILE, LearnedRatios::parse).unwrap_or_default();
+        let ratios = load_state(root, learned::FILE, LearnedRatios::parse).unwrap_or_default();
         let file = StateFile::new(root, learned::FILE, ratios.to_text());
-        let launches = recall(root, durations::FILE, LearnedDurations::parse).unwrap_or_default();
+        let launches = load_state(root, durations::FILE, LearnedDurations::parse).unwrap_or_default();
         Self { ratios, file, launches }
     }
 
     /// Adds to each of `candidates` what was learned about it.
-    pub(super) fn inform(&self, candidates: &mut [Candidate], average_ratio: f64) {
-        self.ratios.inform(candidates, average_ratio);
+    pub(super) fn annotate(&self, candidates: &mut [Candidate], average_ratio: f64) {
+        self.ratios.annotate(candidates, average_ratio);
         for candidate in candidates {
             candidate.relaunch_cost_ms = self.launches.get(&candidate.name).map(|learned| learned.mean_ms);
         }
@@ -65,13 +65,13 @@ mod tests {
         StateFile::new(&root, durations::FILE, String::new()).save(durations.to_text());
 
         let mut candidates = ["gallery", "mail", "maps"].map(candidate);
-        Learned::read(&root).inform(&mut candidates, 0.25);
+        Learned::read(&root).annotate(&mut candidates, 0.25);
         let found = candidates.map(|candidate| (candidate.swap_ratio, candidate.relaunch_cost_ms));
         assert_eq!(found, [(Some(0.5), None), (None, Some(700.0)), (None, None)]);
 
         std::fs::write(folder.path().join("var/lib/brisk/memory-ratios.json"), "{").unwrap();
         let mut candidates = [candidate("gallery")];
-        Learned::read(&root).inform(&mut candidates, 0.25);
+        Learned::read(&root).annotate(&mut candidates, 0.25);
         assert_eq!(candidates[0].swap_ratio, None);
     }
 }

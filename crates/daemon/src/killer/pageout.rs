@@ -21,8 +21,8 @@ use brisk_sys::cgroup::{hierarchy, memory};
 use brisk_sys::cpu::idle_time::IdleTime;
 use brisk_sys::memory::meminfo;
 use brisk_sys::memory::meminfo::MemoryInfo;
-use brisk_sys::memory::process_reclaim::{Wish, advise, anonymous_ranges};
-use brisk_sys::process::process_kill::Hold;
+use brisk_sys::memory::process_reclaim::{SwapDirection, advise, anonymous_ranges};
+use brisk_sys::process::process_kill::ProcessHandle;
 use brisk_sys::{BootTime, Root};
 
 /// The sampling period while memory changes, ...
@@ -30,9 +30,9 @@ const PERIOD: Duration = Duration::from_millis(200);
 /// ... and the longest one, to which it doubles while memory does not change, to avoid wake-ups of an idle device.
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
 /// The pause after a vain attempt before processes are read again, unless they hold more memory, ...
-const REST: Duration = Duration::from_secs(10);
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// ... and the pause while the CPUs are idle.
-const IDLE_REST: Duration = Duration::from_secs(60);
+const IDLE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// Applications with less than this in memory are skipped.
 const WORTHWHILE_KIB: u64 = 1 << 10;
 /// The amount reclaimed from a group at once.
@@ -45,16 +45,16 @@ pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> 
         if let Err(error) = super::become_idle() {
             return tracing::warn!("cannot start proactive swap-out: {error}");
         }
-        let (mut vain, mut pace, mut idle_time) = (None, Pace::default(), IdleTime::default());
+        let (mut vain, mut backoff, mut idle_time) = (None, SamplingBackoff::default(), IdleTime::default());
         loop {
-            std::thread::sleep(pace.period);
+            std::thread::sleep(backoff.period);
             let Ok(memory) = meminfo::read(&root) else { continue };
             let now = BootTime::now();
-            let rest = if idle_time.are_cpus_idle(&root, now) { IDLE_REST } else { REST };
-            if !vain.is_some_and(|vain: Vain| vain.lasts(now, rest, &memory)) {
+            let rest = if idle_time.are_cpus_idle(&root, now) { IDLE_RETRY_PAUSE } else { RETRY_PAUSE };
+            if !vain.is_some_and(|vain: FailedAttempt| vain.lasts(now, rest, &memory)) {
                 vain = sample(&root, &config, &memory, now);
             }
-            pace.step(&memory);
+            backoff.step(&memory);
         }
     })?;
     Ok(())
@@ -62,12 +62,12 @@ pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> 
 
 /// A vain attempt: everything possible was swapped out, and that was not enough. With the memory that applications still held.
 #[derive(Debug, Clone, Copy)]
-struct Vain {
+struct FailedAttempt {
     at: BootTime,
     anonymous_kib: u64,
 }
 
-impl Vain {
+impl FailedAttempt {
     /// True while another attempt would find the same.
     fn lasts(self, now: BootTime, rest: Duration, memory: &MemoryInfo) -> bool {
         now.since(self.at) < rest && memory.anonymous_kib < self.anonymous_kib + WORTHWHILE_KIB
@@ -76,25 +76,25 @@ impl Vain {
 
 /// How often memory is sampled.
 #[derive(Debug, Clone, Copy)]
-struct Pace {
+struct SamplingBackoff {
     period: Duration,
     /// The free and anonymous memory at the last change.
     free_kib: u64,
     anonymous_kib: u64,
 }
 
-impl Default for Pace {
+impl Default for SamplingBackoff {
     fn default() -> Self {
         Self { period: PERIOD, free_kib: 0, anonymous_kib: 0 }
     }
 }
 
-impl Pace {
+impl SamplingBackoff {
     /// Adapts the period to a sample of `memory`.
     fn step(&mut self, memory: &MemoryInfo) {
-        let is_still = memory.free_kib.abs_diff(self.free_kib) < WORTHWHILE_KIB
+        let is_unchanged = memory.free_kib.abs_diff(self.free_kib) < WORTHWHILE_KIB
             && memory.anonymous_kib.abs_diff(self.anonymous_kib) < WORTHWHILE_KIB;
-        *self = if is_still {
+        *self = if is_unchanged {
             Self { period: (self.period * 2).min(LONGEST_PERIOD), ..*self }
         } else {
             Self { period: PERIOD, free_kib: memory.free_kib, anonymous_kib: memory.anonymous_kib }
@@ -103,13 +103,13 @@ impl Pace {
 }
 
 /// Swaps out applications if `memory` is short, which reads every process. Returns an attempt that was in vain.
-fn sample(root: &Root, config: &PageoutConfig, memory: &MemoryInfo, now: BootTime) -> Option<Vain> {
+fn sample(root: &Root, config: &PageoutConfig, memory: &MemoryInfo, now: BootTime) -> Option<FailedAttempt> {
     if !is_short(memory, config) {
         return None;
     }
-    refill(root, config);
+    swap_out_candidates(root, config);
     let left = meminfo::read(root).ok().filter(|memory| is_short(memory, config))?;
-    Some(Vain { at: now, anonymous_kib: left.anonymous_kib })
+    Some(FailedAttempt { at: now, anonymous_kib: left.anonymous_kib })
 }
 
 /// True when less than the target is free, and swap is free.
@@ -117,18 +117,18 @@ fn is_short(memory: &MemoryInfo, config: &PageoutConfig) -> bool {
     memory.free_kib < config.target_kib && memory.swap_free_kib > config.step_kib()
 }
 
-fn lacks(root: &Root, config: &PageoutConfig) -> bool {
+fn is_short_now(root: &Root, config: &PageoutConfig) -> bool {
     meminfo::read(root).is_ok_and(|memory| is_short(&memory, config))
 }
 
-fn refill(root: &Root, config: &PageoutConfig) {
+fn swap_out_candidates(root: &Root, config: &PageoutConfig) {
     let mut found = candidates(root, config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
     // The application that was in the foreground longest ago has the highest adj.
     insertion_sort(&mut found, |one, next| one.oom_score_adj < next.oom_score_adj);
     let groups = hierarchy::unified(root).filter(|_| config.by_group);
     let mut done = BTreeSet::new();
     for candidate in found.iter().filter(|candidate| candidate.rss_anonymous_kib >= WORTHWHILE_KIB) {
-        if !lacks(root, config) {
+        if !is_short_now(root, config) {
             return;
         }
         match groups.as_deref().and_then(|mount| own_group(root, mount, candidate.pid, &found)) {
@@ -150,14 +150,16 @@ fn own_group(root: &Root, mount: &Path, pid: u32, found: &[Candidate]) -> Option
 }
 
 fn reclaim(root: &Root, config: &PageoutConfig, group: &Path) {
-    while lacks(root, config) && memory::reclaim(root, group, STEP_KIB).is_ok() {}
+    while is_short_now(root, config) && memory::reclaim(root, group, STEP_KIB).is_ok() {}
 }
 
 fn page_out(root: &Root, config: &PageoutConfig, candidate: &Candidate) {
-    let (Ok(hold), Ok(ranges)) = (Hold::on(candidate.pid), anonymous_ranges(root, candidate.pid)) else { return };
+    let (Ok(hold), Ok(ranges)) = (ProcessHandle::on(candidate.pid), anonymous_ranges(root, candidate.pid)) else {
+        return;
+    };
     for range in ranges {
         for step in range.steps() {
-            if !lacks(root, config) || advise(hold.as_fd(), step, Wish::Out).is_err() {
+            if !is_short_now(root, config) || advise(hold.as_fd(), step, SwapDirection::Out).is_err() {
                 return;
             }
         }
@@ -172,15 +174,15 @@ mod tests {
     #[test]
     fn a_vain_attempt_is_repeated_when_applications_hold_more() {
         let at = BootTime::from_milliseconds;
-        let vain = Vain { at: at(50_000), anonymous_kib: 90_000 };
+        let vain = FailedAttempt { at: at(50_000), anonymous_kib: 90_000 };
         for (now_ms, rest, anonymous_kib, lasts) in [
-            (50_200, REST, 90_000, true),
-            (59_999, REST, 91_023, true),
-            (50_200, REST, 91_024, false),
-            (60_000, REST, 80_000, false),
-            (60_000, IDLE_REST, 80_000, true),
-            (60_000, IDLE_REST, 91_024, false),
-            (110_000, IDLE_REST, 80_000, false),
+            (50_200, RETRY_PAUSE, 90_000, true),
+            (59_999, RETRY_PAUSE, 91_023, true),
+            (50_200, RETRY_PAUSE, 91_024, false),
+            (60_000, RETRY_PAUSE, 80_000, false),
+            (60_000, IDLE_RETRY_PAUSE, 80_000, true),
+            (60_000, IDLE_RETRY_PAUSE, 91_024, false),
+            (110_000, IDLE_RETRY_PAUSE, 80_000, false),
         ] {
             let memory = MemoryInfo { anonymous_kib, ..MemoryInfo::default() };
             assert_eq!(vain.lasts(at(now_ms), rest, &memory), lasts, "{now_ms} ms, {anonymous_kib} KiB");
@@ -190,10 +192,10 @@ mod tests {
     // Verifies COST-2.
     #[test]
     fn unchanged_memory_is_sampled_with_exponential_back_off() {
-        let mut pace = Pace::default();
+        let mut backoff = SamplingBackoff::default();
         let mut period_ms = |free_kib, anonymous_kib| {
-            pace.step(&MemoryInfo { free_kib, anonymous_kib, ..MemoryInfo::default() });
-            pace.period.as_millis()
+            backoff.step(&MemoryInfo { free_kib, anonymous_kib, ..MemoryInfo::default() });
+            backoff.period.as_millis()
         };
         assert_eq!([(); 6].map(|()| period_ms(300_000, 90_000)), [200, 400, 800, 1600, 2000, 2000]);
         assert_eq!(period_ms(299_500, 90_500), 2000, "less than a MiB");

@@ -7,19 +7,19 @@ use brisk_mechanism::memory::config::KillerConfig;
 use brisk_mechanism::memory::headroom::{headroom, swap_ratio};
 use brisk_mechanism::memory::killer::Sample;
 use brisk_mechanism::memory::killer::lmkd::Reading;
-use brisk_mechanism::memory::victim::{Situation, VictimMode};
+use brisk_mechanism::memory::victim::{MemoryPressure, VictimMode};
 use brisk_sys::cpu::hotplug;
-use brisk_sys::kept_file::KeptTexts;
 use brisk_sys::memory::swaps::Swap;
 use brisk_sys::memory::vmstat::ReclaimCounters;
 use brisk_sys::memory::zoneinfo::Watermarks;
 use brisk_sys::memory::{meminfo, process_memory, psi, swaps, vmstat, zoneinfo, zram};
+use brisk_sys::open_file::OpenFiles;
 use brisk_sys::{BootTime, DeviceError, Root};
 
 /// The time span for stalls and refaults.
 const SPAN: Duration = Duration::from_secs(1);
 /// The most samples that are kept.
-const REMEMBERED: usize = 64;
+const MAXIMUM_SAMPLES: usize = 64;
 
 /// Counters at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -34,10 +34,10 @@ struct Counters {
 /// The samples of the last second, and figures that rarely change.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    texts: KeptTexts,
+    texts: OpenFiles,
     before: VecDeque<Counters>,
     /// The mode needs reclaim counters and stall times. Both are expensive: the kernel adds up per-CPU counters.
-    counts_reclaim: bool,
+    needs_reclaim_counters: bool,
     /// The online CPUs, each of which may allocate memory.
     cpu_count: usize,
     watermarks: Watermarks,
@@ -48,9 +48,9 @@ impl Sampler {
     /// The sampler for a killer with `config`.
     pub(super) fn of(config: &KillerConfig) -> Self {
         Self {
-            texts: KeptTexts::default(),
+            texts: OpenFiles::default(),
             before: VecDeque::new(),
-            counts_reclaim: config.mode != VictimMode::Brisk || config.refault_percent > 0,
+            needs_reclaim_counters: config.mode != VictimMode::Brisk || config.refault_percent > 0,
             cpu_count: 1,
             watermarks: Watermarks::default(),
             kernel_threads: BTreeSet::new(),
@@ -85,12 +85,12 @@ impl Sampler {
     /// # Errors
     /// [`DeviceError`] when /proc/meminfo cannot be read.
     pub(super) fn take(&mut self, root: &Root, now: BootTime) -> Result<Sample, DeviceError> {
-        let memory = meminfo::read_kept(root, &mut self.texts)?;
+        let memory = meminfo::read_open(root, &mut self.texts)?;
         // Swap that cannot be read is taken as none, which makes the headroom smaller, not larger.
         let swaps = self.texts.read(root, swaps::FILE).ok().and_then(|text| swaps::parse(&text)).unwrap_or_default();
         let names = swaps.iter().filter_map(Swap::zram_name);
         let zram: Vec<_> = names.filter_map(|name| zram::held(root, name.to_owned(), &mut self.texts).ok()).collect();
-        let (pressure, reclaim) = match self.counts_reclaim {
+        let (pressure, reclaim) = match self.needs_reclaim_counters {
             true => {
                 let pressure = self.texts.read(root, psi::MEMORY_FILE).ok().and_then(|text| psi::parse(&text));
                 (pressure, vmstat::read(root).unwrap_or_default())
@@ -105,14 +105,14 @@ impl Sampler {
             scanned: reclaim.scanned,
         };
         let reclaiming = self.before.back().is_none_or(|last| last.scanned < counters.scanned);
-        let earlier = self.remember(counters);
+        let earlier = self.push_counters(counters);
         let percent = |now_us: u64, then_us: u64| {
             let span_us = counters.at.since(earlier.at).max(SPAN / 2).as_micros() as f64;
             100.0 * now_us.saturating_sub(then_us) as f64 / span_us
         };
         let full_percent = percent(counters.full_us, earlier.full_us);
         Ok(Sample {
-            situation: Situation {
+            memory_pressure: MemoryPressure {
                 free_kib: memory.free_kib,
                 file_kib: memory.file_kib,
                 some_percent: percent(counters.some_us, earlier.some_us),
@@ -127,10 +127,10 @@ impl Sampler {
     }
 
     /// Keeps `counters`, and returns those of a second ago: the latest that are at least that old, else the oldest.
-    fn remember(&mut self, counters: Counters) -> Counters {
+    fn push_counters(&mut self, counters: Counters) -> Counters {
         self.before.push_back(counters);
         let is_old = |other: &Counters| counters.at.since(other.at) >= SPAN;
-        while self.before.len() > REMEMBERED || self.before.get(1).is_some_and(is_old) {
+        while self.before.len() > MAXIMUM_SAMPLES || self.before.get(1).is_some_and(is_old) {
             self.before.pop_front();
         }
         self.before.front().copied().unwrap_or(counters)
@@ -159,7 +159,7 @@ mod tests {
         for (now, earlier) in
             [(100, 100), (600, 100), (1100, 100), (1650, 600), (9000, 1650), (9010, 1650), (10_005, 9000)]
         {
-            assert_eq!(sampler.remember(at(now)).some_us, earlier, "{now}");
+            assert_eq!(sampler.push_counters(at(now)).some_us, earlier, "{now}");
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
         sampler.prepare(&Root::system()).unwrap();
         assert!(sampler.watermarks.high_kib > 0 && !sampler.is_kernel_thread(std::process::id()));
         let sample = sampler.take(&Root::system(), BootTime::now()).unwrap();
-        assert!(sample.situation.free_kib > 0 && sample.refaulted_kib == 0, "{sample:?}");
-        assert!((0.0..=100.0).contains(&sample.situation.some_percent));
+        assert!(sample.memory_pressure.free_kib > 0 && sample.refaulted_kib == 0, "{sample:?}");
+        assert!((0.0..=100.0).contains(&sample.memory_pressure.some_percent));
     }
 }

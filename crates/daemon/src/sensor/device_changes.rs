@@ -55,11 +55,11 @@ impl AsFd for CpufreqFiles {
 
 /// The kernel's uevents (`NETLINK_KOBJECT_UEVENT`), of which only those about CPUs matter.
 #[derive(Debug)]
-pub struct KernelObjects {
+pub struct Uevents {
     socket: OwnedFd,
 }
 
-impl KernelObjects {
+impl Uevents {
     /// Subscribes.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl KernelObjects {
         let mut changed = false;
         drain(|buffer| match recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
             Ok((length, _)) => {
-                changed |= is_about_cpus(&buffer[..length]);
+                changed |= is_cpu_uevent(&buffer[..length]);
                 Ok(length)
             }
             Err(Errno::NOBUFS) => {
@@ -91,7 +91,7 @@ impl KernelObjects {
     }
 }
 
-impl AsFd for KernelObjects {
+impl AsFd for Uevents {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -109,7 +109,7 @@ fn drain(mut read: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) {
 }
 
 /// A message begins with `ACTION@DEVPATH` and a zero byte: `online@/devices/system/cpu/cpu1`.
-pub fn is_about_cpus(message: &[u8]) -> bool {
+pub fn is_cpu_uevent(message: &[u8]) -> bool {
     let header = message.split(|&byte| byte == 0).next().unwrap_or_default();
     let path = header.iter().position(|&byte| byte == b'@').map(|at| &header[at + 1..]);
     path.is_some_and(|path| path.starts_with(b"/devices/system/cpu/"))
@@ -133,7 +133,7 @@ mod tests {
             (b"libudev\0\xfe\xed\xca\xfe", false),
             (b"", false),
         ] {
-            assert_eq!(is_about_cpus(message), matters, "{}", String::from_utf8_lossy(message));
+            assert_eq!(is_cpu_uevent(message), matters, "{}", String::from_utf8_lossy(message));
         }
     }
 }

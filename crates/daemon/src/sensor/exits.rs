@@ -18,11 +18,11 @@ pub struct Exits {
 
 impl Exits {
     /// Waits for exactly `wanted` from now on, and appends to `ended` those that have exited already.
-    pub fn follow(&mut self, wanted: &[u32], root: &Root, poller: &Poller, ended: &mut Vec<u32>) {
+    pub fn reconfigure(&mut self, wanted: &[u32], root: &Root, poller: &Poller, ended: &mut Vec<u32>) {
         self.processes.retain(|pid, descriptor| {
             let keep = wanted.contains(pid);
             if let (false, Some(descriptor)) = (keep, descriptor) {
-                poller.forget(descriptor);
+                poller.unwatch(descriptor);
             }
             keep
         });
@@ -45,12 +45,12 @@ impl Exits {
     }
 
     /// True when process events must report some of the exits.
-    pub fn need_events(&self) -> bool {
+    pub fn needs_exit_events(&self) -> bool {
         self.processes.values().any(Option::is_none)
     }
 
     /// After lost events: the processes without a pidfd that have exited.
-    pub fn gone(&self, root: &Root) -> Vec<u32> {
+    pub fn exited(&self, root: &Root) -> Vec<u32> {
         let without = self.processes.iter().filter(|(_, descriptor)| descriptor.is_none());
         without.map(|(&pid, _)| pid).filter(|pid| !root.exists(format!("/proc/{pid}"))).collect()
     }
@@ -68,18 +68,18 @@ mod tests {
         let mut exits = Exits::default();
         let mut child = Command::new("true").spawn().unwrap();
         let mut ended = Vec::new();
-        exits.follow(&[child.id()], &root, &poller, &mut ended);
+        exits.reconfigure(&[child.id()], &root, &poller, &mut ended);
         let mut ready = Vec::new();
-        if !exits.need_events() {
+        if !exits.needs_exit_events() {
             poller.wait(&mut ready, None).unwrap();
         }
         child.wait().unwrap();
-        if exits.need_events() {
+        if exits.needs_exit_events() {
             return eprintln!("skipped: this kernel has no pidfd_open");
         }
         assert_eq!(ready, [Token::Exit(child.id())]);
-        exits.follow(&[], &root, &poller, &mut ended);
-        exits.follow(&[child.id()], &root, &poller, &mut ended);
+        exits.reconfigure(&[], &root, &poller, &mut ended);
+        exits.reconfigure(&[child.id()], &root, &poller, &mut ended);
         assert_eq!(ended, [child.id()], "it had exited before");
     }
 }

@@ -10,8 +10,8 @@ use brisk_sys::cgroup::memory::samples;
 use brisk_sys::cgroup::{hierarchy, pressure};
 use brisk_sys::io::{disk_stats, io_priority, process_io};
 use brisk_sys::memory::{process_memory, zram_writeback};
-use brisk_sys::process::kinship::Families;
-use brisk_sys::process::{Life, life};
+use brisk_sys::process::kinship::KinCache;
+use brisk_sys::process::{ProcessIdentity, life};
 use brisk_sys::system::other_managers;
 use brisk_sys::{BootTime, Root, Target, process};
 
@@ -19,8 +19,8 @@ use brisk_sys::{BootTime, Root, Target, process};
 pub fn answer(root: &Root, question: &Question) -> Facts {
     match question {
         Question::StorageWait { processes } => {
-            let group = pressure::group_of_all(root, processes);
-            let waited = group.as_ref().and_then(|group| pressure::waited_for_storage(root, group));
+            let group = pressure::common_group(root, processes);
+            let waited = group.as_ref().and_then(|group| pressure::io_stall_time(root, group));
             Facts::StorageWait { group, waited }
         }
         Question::StorageUse { group, parents } => storage_use(root, group.as_ref(), parents),
@@ -41,10 +41,10 @@ pub fn answer(root: &Root, question: &Question) -> Facts {
 }
 
 /// The storage traffic of every process. One that this process may not read, it may not change either.
-fn storage_use(root: &Root, group: Option<&PathBuf>, parents: &[(Life, BootTime)]) -> Facts {
+fn storage_use(root: &Root, group: Option<&PathBuf>, parents: &[(ProcessIdentity, BootTime)]) -> Facts {
     let members = group.and_then(|group| hierarchy::members(root, group).ok()).unwrap_or_default();
-    let mut families = Families::default();
-    let children = parents.iter().map(|(of, since)| (*of, families.born_since(root, of.pid, *since))).collect();
+    let mut families = KinCache::default();
+    let children = parents.iter().map(|(of, since)| (*of, families.created_since(root, of.pid, *since))).collect();
     let mut busy = Duration::ZERO;
     disk_stats::parse(root.read("/proc/diskstats").unwrap_or_default().as_bytes(), &mut |disk| {
         if disk_stats::is_whole_disk(root, &String::from_utf8_lossy(disk.name)) {
@@ -63,9 +63,9 @@ fn storage_use(root: &Root, group: Option<&PathBuf>, parents: &[(Life, BootTime)
 }
 
 /// The threads of process `of`; empty for a kernel thread.
-fn threads_of(root: &Root, of: Life) -> Vec<ThreadOfProcess> {
-    let is_kernels = !matches!(process_memory::read(root, of.pid), Ok(Some(_)));
-    if is_kernels || life(root, of.pid) != Some(of) {
+fn threads_of(root: &Root, of: ProcessIdentity) -> Vec<ThreadOfProcess> {
+    let is_kernel_thread = !matches!(process_memory::read(root, of.pid), Ok(Some(_)));
+    if is_kernel_thread || life(root, of.pid) != Some(of) {
         return Vec::new();
     }
     let names = root.list(format!("/proc/{}/task", of.pid)).unwrap_or_default();

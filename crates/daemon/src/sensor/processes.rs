@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use brisk_mechanism::{Event, Interest, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts};
 use brisk_sys::process::process_events::{Notice, ProcessEvents, ProcessEventsError, TimedNotice};
-use brisk_sys::process::process_filter::{self, Wanted};
+use brisk_sys::process::process_filter::{self, EventMask};
 use brisk_sys::{Root, process};
 
 /// The subscription and its filter.
@@ -13,12 +13,12 @@ pub struct Processes {
     events: ProcessEvents,
     notices: Vec<TimedNotice>,
     /// The events that the filter passes; `None` before it is attached.
-    wanted: Option<Wanted>,
+    wanted: Option<EventMask>,
 }
 
 /// An event and when the kernel reported it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stamped {
+pub struct TimedEvent {
     /// Nanoseconds of CLOCK_MONOTONIC; zero when it is not known.
     pub monotonic_ns: u64,
     pub event: Event,
@@ -35,7 +35,7 @@ impl Processes {
 
     /// Passes only `kinds` from now on; with none, the kernel does not even create messages for this socket.
     pub fn want(&mut self, kinds: ProcessEventKinds) {
-        let wanted = Wanted {
+        let wanted = EventMask {
             fork: kinds.contains(ProcessEventKind::Fork),
             exec: kinds.contains(ProcessEventKind::Exec),
             comm: kinds.contains(ProcessEventKind::Comm),
@@ -73,11 +73,11 @@ impl Processes {
         root: &Root,
         interest: &Interest,
         ignored: impl Fn(ProcessEventKind, u32) -> bool,
-    ) -> Option<Stamped> {
+    ) -> Option<TimedEvent> {
         loop {
             let TimedNotice { monotonic_ns, notice } = self.notices.pop()?;
             if let Some(event) = event(root, interest, notice, &ignored) {
-                return Some(Stamped { monotonic_ns, event });
+                return Some(TimedEvent { monotonic_ns, event });
             }
         }
     }

@@ -22,28 +22,28 @@ pub struct StallWatch {
 
 impl StallWatch {
     /// Watches for `wanted` from `now` on, or not at all. If `wanted` has changed, returns whether the trigger is set.
-    pub fn follow(
+    pub fn reconfigure(
         &mut self,
         now: BootTime,
         wanted: Option<Stall>,
-        (root, poller, is_dry): (&Root, &Poller, bool),
+        (root, poller, is_dry_run): (&Root, &Poller, bool),
     ) -> Option<bool> {
         if self.wanted == wanted {
             return None;
         }
         self.wanted = wanted;
-        self.sampled = wanted.filter(|_| is_dry).map(|_| (0, now));
+        self.sampled = wanted.filter(|_| is_dry_run).map(|_| (0, now));
         if let Some(trigger) = self.trigger.take() {
-            poller.forget(&trigger);
+            poller.unwatch(&trigger);
         }
-        if let Some(Stall { stall_us, window_us }) = wanted.filter(|_| !is_dry) {
+        if let Some(Stall { stall_us, window_us }) = wanted.filter(|_| !is_dry_run) {
             let trigger = psi::Trigger::open(root, stall_us, window_us).map_err(|error| psi::with_advice(&error));
             let watched = trigger.and_then(|trigger| {
                 poller.watch(&trigger, Token::Pressure).map(|()| trigger).map_err(|error| error.to_string())
             });
             match watched {
                 Ok(trigger) => {
-                    trigger.shortcoming().iter().for_each(|shortcoming| tracing::warn!("{shortcoming}"));
+                    trigger.limitation().iter().for_each(|limitation| tracing::warn!("{limitation}"));
                     self.trigger = Some(trigger);
                 }
                 Err(error) => tracing::warn!("cannot watch memory pressure: {error}"),

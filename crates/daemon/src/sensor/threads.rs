@@ -26,7 +26,7 @@ impl ThreadSampler {
         if std::mem::replace(&mut self.sensing, sensing) != sensing
             && let Some(threads) = &mut self.threads
         {
-            threads.turn_to(sensing);
+            threads.switch_to(sensing);
         }
     }
 

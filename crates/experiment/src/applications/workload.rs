@@ -116,11 +116,11 @@ impl Applications {
 
 /// The previous application with a probability of a half, the one before that of a quarter, and so on.
 fn recent(last_used: &[usize], random: &mut Random) -> usize {
-    let mut place = 1;
-    while place + 1 < last_used.len() && random.unit() >= 0.5 {
-        place += 1;
+    let mut index = 1;
+    while index + 1 < last_used.len() && random.unit() >= 0.5 {
+        index += 1;
     }
-    last_used[place]
+    last_used[index]
 }
 
 #[cfg(test)]
@@ -161,9 +161,9 @@ mod tests {
         let mut distinct = 0;
         for seed in 0..200 {
             let openings = workload.openings(seed);
-            for place in 15..openings.len() {
-                let before = &openings[..place];
-                let last = before.iter().rposition(|&application| application == openings[place]).unwrap();
+            for index in 15..openings.len() {
+                let before = &openings[..index];
+                let last = before.iter().rposition(|&application| application == openings[index]).unwrap();
                 distances[before[last..].iter().collect::<BTreeSet<_>>().len() - 1] += 1;
             }
             distinct += openings[15..].iter().collect::<BTreeSet<_>>().len();

@@ -14,11 +14,11 @@ use super::samples::Samples;
 use super::schedule::{Design, blocks, share};
 use super::spec::Experiment;
 use super::store::Store;
-use super::verdict::{is_precise, judge_one};
+use super::verdict::{is_precise, judge_claim};
 use brisk_report::proof::{DeviceDescription, SelfCheck, Timekeeping};
 
 /// Somewhere to run plans: the lab's guests, or the user's own device.
-pub trait Place: Sync {
+pub trait Testbed: Sync {
     /// How many plans of this experiment it can run at once without one disturbing another.
     fn devices(&self, experiment: &Experiment) -> u32;
 
@@ -43,8 +43,8 @@ pub trait Place: Sync {
     /// When something is not available.
     fn prepare(&self, experiment: &Experiment, plan: &Plan) -> anyhow::Result<String>;
 
-    /// True for an error of the place itself, not of the experiment.
-    fn has_failed(&self, _error: &anyhow::Error) -> bool {
+    /// True for an error of the testbed itself, not of the experiment.
+    fn is_testbed_error(&self, _error: &anyhow::Error) -> bool {
         false
     }
 
@@ -148,7 +148,7 @@ struct Stage {
 }
 
 /// Points of a block in one stage, where a run has stages: about two minutes of combinations.
-const POINTS_OF_A_STAGE: usize = 6;
+const POINTS_PER_STAGE: usize = 6;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,8 +167,8 @@ impl Run<'_> {
         Design {
             arms: self.experiment.arms.len(),
             replicates: self.experiment.replicates_by_point(self.quick),
-            at_most: self.experiment.at_most(self.quick),
-            left_out: self.experiment.left_out(self.quick),
+            replicate_limits: self.experiment.replicate_limits(self.quick),
+            excluded_cells: self.experiment.excluded_cells(self.quick),
             warm_up: self.experiment.replicates.warm_up,
             settle_us: self.settle_ms().map(|ms| u64::from(ms) * 1000),
             seed: self.seed,
@@ -214,7 +214,7 @@ impl Run<'_> {
     fn foreground_ms(&self, point: usize) -> u32 {
         let combinations = self.experiment.combinations.iter();
         let mut of_form = combinations.flat_map(|combinations| combinations.of_form(self.quick));
-        of_form.nth(point).map_or(0, |combination| combination.foreground.lasts_ms())
+        of_form.nth(point).map_or(0, |combination| combination.foreground.duration_ms())
     }
 
     #[cfg(not(feature = "lab"))]
@@ -229,14 +229,14 @@ impl Run<'_> {
             .map(|replicate| (replicate, self.cost_ms(&replicate)))
     }
 
-    /// Runs what is missing in `findings`, on as many devices as `place` has. Every line is stored, then added to `findings`,
+    /// Runs what is missing in `findings`, on as many devices as `testbed` has. Every line is stored, then added to `findings`,
     /// then passed to `progress`.
     ///
     /// # Errors
     /// When a device or the store fails; what was measured until then is stored.
     pub fn conduct(
         &self,
-        place: &dyn Place,
+        testbed: &dyn Testbed,
         store: &mut Store,
         findings: &mut Findings,
         limits: &Limits<'_>,
@@ -246,8 +246,8 @@ impl Run<'_> {
             if limits.until.is_some_and(|until| until <= Instant::now()) {
                 return Ok(RunEnding::OutOfTime);
             }
-            let skipped = self.not_wanted(findings, &stage);
-            if let RunEnding::Interrupted = self.conduct_stage(&skipped, place, store, findings, limits, progress)? {
+            let skipped = self.skipped_replicates(findings, &stage);
+            if let RunEnding::Interrupted = self.conduct_stage(&skipped, testbed, store, findings, limits, progress)? {
                 return Ok(RunEnding::Interrupted);
             }
         }
@@ -259,17 +259,17 @@ impl Run<'_> {
         if self.quick || self.experiment.replicates.least.is_none() {
             return vec![Stage { blocks: 0..blocks, points: 0..points }];
         }
-        let first = |block| (0..points).step_by(POINTS_OF_A_STAGE).map(move |point| (block, point));
+        let first = |block| (0..points).step_by(POINTS_PER_STAGE).map(move |point| (block, point));
         let stage = |(block, point): (u32, usize)| Stage {
             blocks: block..block + 1,
-            points: point..(point + POINTS_OF_A_STAGE).min(points),
+            points: point..(point + POINTS_PER_STAGE).min(points),
         };
         (0..blocks).flat_map(first).map(stage).collect()
     }
 
     /// The replicates that a stage skips: those of other blocks or points, those in `findings`, and those of points that are
     /// precise already.
-    fn not_wanted(&self, findings: &Findings, stage: &Stage) -> BTreeSet<u32> {
+    fn skipped_replicates(&self, findings: &Findings, stage: &Stage) -> BTreeSet<u32> {
         let is_late = !self.quick && self.experiment.replicates.least.is_some_and(|least| stage.blocks.start >= least);
         let known = if is_late { self.precise_points(findings) } else { BTreeSet::new() };
         let is_wanted = |replicate: &Replicate| {
@@ -296,7 +296,7 @@ impl Run<'_> {
     fn precisions(&self, samples: &Samples) -> Vec<Precision> {
         let limits = self.experiment.claims.iter().filter_map(|claim| Some((claim, claim.precision?)));
         let reached = limits.flat_map(|(claim, limit)| {
-            judge_one(self.experiment, claim, self.quick, samples).into_iter().map(move |result| Precision {
+            judge_claim(self.experiment, claim, self.quick, samples).into_iter().map(move |result| Precision {
                 is_reached: is_precise(result.ci, limit),
                 claim: result.id,
                 arm: result.arm,
@@ -311,7 +311,7 @@ impl Run<'_> {
     fn conduct_stage(
         &self,
         skipped: &BTreeSet<u32>,
-        place: &dyn Place,
+        testbed: &dyn Testbed,
         store: &mut Store,
         findings: &mut Findings,
         limits: &Limits<'_>,
@@ -319,7 +319,7 @@ impl Run<'_> {
     ) -> anyhow::Result<RunEnding> {
         let interrupted = limits.interrupted;
         let design = self.design();
-        let devices = place.devices(self.experiment).clamp(1, design.blocks());
+        let devices = testbed.devices(self.experiment).clamp(1, design.blocks());
         let plans = (0..devices).map(|device| self.plans(&share(&design, device, devices, skipped)));
         let plans: Vec<Vec<Plan>> = plans.filter(|plans| !plans.is_empty()).collect();
         let stop = AtomicBool::new(false);
@@ -333,7 +333,7 @@ impl Run<'_> {
                         // The receiver no longer exists when the store has failed.
                         let send = |line| drop(sender.send(line));
                         for plan in plans.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
-                            let checks = place.run(self.experiment, plan, device, stop, &mut |line| send(line));
+                            let checks = testbed.run(self.experiment, plan, device, stop, &mut |line| send(line));
                             stop.fetch_or(checks.is_err(), Ordering::Relaxed);
                             checks?.into_iter().for_each(|self_check| send(Line::SelfCheck { self_check }));
                         }
@@ -390,14 +390,14 @@ impl Run<'_> {
         self.plans_of(&blocks(&self.design()), false)
     }
 
-    fn plans_of(&self, replicates: &[Replicate], is_each_apart: bool) -> Vec<Plan> {
+    fn plans_of(&self, replicates: &[Replicate], is_one_per_replicate: bool) -> Vec<Plan> {
         let scenario = |replicate: &Replicate| {
             self.experiment.arms[replicate.arm].scenario.as_ref().or(self.experiment.scenario.as_ref()).cloned()
         };
         let mut plans: Vec<Plan> = Vec::new();
         for replicate in replicates {
             let scenario = scenario(replicate);
-            match plans.iter_mut().find(|plan| plan.scenario == scenario && !is_each_apart) {
+            match plans.iter_mut().find(|plan| plan.scenario == scenario && !is_one_per_replicate) {
                 Some(plan) => plan.replicates.push(*replicate),
                 None => plans.extend(self.experiment.workload().map(|workload| Plan {
                     experiment: self.experiment.name.clone(),

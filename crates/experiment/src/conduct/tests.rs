@@ -33,7 +33,7 @@ arm = [
 /// The second arm scatters by this much at the first point; nothing else scatters.
 struct Device(f64);
 
-impl Place for Device {
+impl Testbed for Device {
     fn devices(&self, _: &Experiment) -> u32 {
         1
     }

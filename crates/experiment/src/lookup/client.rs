@@ -113,7 +113,7 @@ impl Client {
     /// # Errors
     /// [`CallError`].
     pub fn register(&mut self, name: &str, pointer: u64) -> Result<(), CallError> {
-        self.settle()?;
+        self.flush_commands()?;
         let Parcel { data, offsets } = self.format.add_request(name, pointer);
         self.commands.transaction(CONTEXT_MANAGER, self.format.add, abi::ACCEPT_FDS, &data, &offsets);
         let reply = self.transact();
@@ -151,7 +151,7 @@ impl Client {
     /// # Errors
     /// [`CallError`].
     pub fn empty_call(&mut self) -> Result<u64, CallError> {
-        self.settle()?;
+        self.flush_commands()?;
         let began = ticks::now();
         self.connection.write_read(&[], &mut [])?;
         Ok(ticks::now() - began)
@@ -162,7 +162,7 @@ impl Client {
     /// # Errors
     /// [`CallError`].
     pub fn reference_pair(&mut self, handle: u32) -> Result<u64, CallError> {
-        self.settle()?;
+        self.flush_commands()?;
         self.commands.acquire(handle);
         self.commands.release(handle);
         let began = ticks::now();
@@ -173,7 +173,7 @@ impl Client {
     }
 
     /// Sends the remaining commands of the last lookup.
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn flush_commands(&mut self) -> Result<(), DeviceError> {
         if !self.commands.is_empty() {
             self.connection.write_read(self.commands.as_bytes(), &mut [])?;
             self.commands.clear();

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::client::{Client, Timing};
-use super::figures::{Figures, figures};
 use super::steps::{self, Steps};
+use super::summary::{Summary, figures};
 use brisk_base::random::Random;
 use brisk_mechanism::lookup::trace::Popularity;
 use brisk_sys::Root;
@@ -49,11 +49,11 @@ pub struct Measured {
     /// Number of services that they were spread over.
     pub services: usize,
     /// The calls of the driver, with everything behind them.
-    pub call: Figures,
+    pub call: Summary,
     /// The requests, built in user space.
-    pub request: Figures,
+    pub request: Summary,
     /// The answers, read in user space.
-    pub answer: Figures,
+    pub answer: Summary,
     /// Driver calls without a lookup.
     pub floors: Floors,
 }
@@ -79,22 +79,22 @@ impl Lookups<'_> {
         })
     }
 
-    /// Driver calls of `count` lookups; before each of them, `forget` clears the driver's cache.
+    /// Driver calls of `count` lookups; before each of them, `flush` clears the driver's cache.
     ///
     /// # Errors
-    /// [`CallError`], and those of `forget`.
+    /// [`CallError`], and those of `flush`.
     pub fn misses(
         &self,
         client: &mut Client,
         count: usize,
-        forget: &mut dyn FnMut() -> Result<(), CallError>,
-    ) -> Result<Figures, CallError> {
+        flush: &mut dyn FnMut() -> Result<(), CallError>,
+    ) -> Result<Summary, CallError> {
         let ticks = Ticks::calibrate();
         let mut random = Random::stream(self.seed, 1);
         let popularity = self.popularity();
         let mut calls = Vec::with_capacity(count);
         for _ in 0..count {
-            forget()?;
+            flush()?;
             calls.push(ticks.of(self.lookup(client, &self.names[popularity.draw(&mut random)])?.call));
         }
         Ok(figures(calls))

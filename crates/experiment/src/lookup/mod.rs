@@ -1,17 +1,17 @@
 //! Lookups as a workload: a client that speaks to the driver directly and times itself.
 
-mod cast;
 mod client;
-mod crowd;
-mod figures;
+mod concurrent;
 mod measure;
+mod processes;
 mod replay;
 mod steps;
+mod summary;
 
-pub use cast::{Cast, Manager};
 pub use client::{Client, Timing};
-pub use crowd::crowd;
-pub use figures::Figures;
+pub use concurrent::crowd;
 pub use measure::{Floors, Lookups, Measured};
+pub use processes::{LookupProcesses, Manager};
 pub use replay::Replay;
 pub use steps::Steps;
+pub use summary::Summary;

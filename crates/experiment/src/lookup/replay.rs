@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use super::client::Client;
-use super::figures::{Figures, figures};
+use super::summary::{Summary, figures};
 use brisk_mechanism::lookup::{Lookup, TraceEvent};
 use brisk_sys::binder::WireFormat;
 use brisk_sys::cpu::ticks::Ticks;
 use brisk_sys::process::user::as_user;
 
 /// Processes that are alive at the same time; the oldest ends first.
-const ALIVE: usize = 16;
+const MAX_PROCESSES: usize = 16;
 /// Users of applications and of isolated processes, as Android numbers them.
-const APPLICATIONS: std::ops::Range<u32> = 10_000..20_000;
-const ISOLATED: std::ops::Range<u32> = 90_000..100_000;
+const APPLICATION_UIDS: std::ops::Range<u32> = 10_000..20_000;
+const ISOLATED_UIDS: std::ops::Range<u32> = 90_000..100_000;
 
 /// A course of events for the context of a device.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Replay<'_> {
     ///
     /// # Errors
     /// When this is not root, or the driver or the manager refuses.
-    pub fn run(&self, count: usize) -> anyhow::Result<Figures> {
+    pub fn run(&self, count: usize) -> anyhow::Result<Summary> {
         let ticks = Ticks::calibrate();
         let mut registrar = self.client()?;
         let mut processes: VecDeque<(u32, Client)> = VecDeque::new();
@@ -55,19 +55,19 @@ impl Replay<'_> {
 
     /// Ticks of one lookup, in the process that makes it.
     fn lookup(&self, lookup: &Lookup, processes: &mut VecDeque<(u32, Client)>) -> anyhow::Result<u64> {
-        let users = if lookup.isolated { ISOLATED } else { APPLICATIONS };
+        let users = if lookup.isolated { ISOLATED_UIDS } else { APPLICATION_UIDS };
         let uid = users.start + lookup.caller % (users.end - users.start);
         as_user(uid, || {
             let known = processes.iter().position(|(process, _)| *process == lookup.process);
-            let place = match known {
-                Some(place) => place,
+            let index = match known {
+                Some(index) => index,
                 None => {
-                    processes.truncate(ALIVE - 1);
+                    processes.truncate(MAX_PROCESSES - 1);
                     processes.push_front((lookup.process, self.client()?));
                     0
                 }
             };
-            let (_, client) = &mut processes[place];
+            let (_, client) = &mut processes[index];
             let name = &self.names[lookup.name as usize];
             Ok(client.lookup(self.format.check_code(), name)?.1.call)
         })?

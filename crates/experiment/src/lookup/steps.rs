@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::client::Timing;
-use super::figures::{Figures, figures};
+use super::summary::{Summary, figures};
 use brisk_sys::Root;
 use brisk_sys::binder::abi::bc;
 use brisk_sys::cpu::ticks::Ticks;
@@ -22,13 +22,13 @@ const BUFFER_KIB: u32 = 2048;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Steps {
     /// Into the driver: the system call, the references of the previous lookup, the request copied to the manager.
-    pub entry: Figures,
+    pub entry: Summary,
     /// To the manager: it is woken, switched to, and receives the request.
-    pub switch: Figures,
+    pub switch: Summary,
     /// The manager searches and builds its answer.
-    pub search: Figures,
+    pub search: Summary,
     /// The answer: into the driver, its reference translated for the client, switched back, received.
-    pub reply: Figures,
+    pub reply: Summary,
     /// Lookups whose steps are all recorded.
     pub lookups: usize,
     /// The time of one event, which is subtracted.
@@ -71,12 +71,12 @@ pub fn steps(events: &[TraceEvent], timings: &[Timing], tid: u32, untraced: f64,
 /// The start times of a lookup's steps, and the end of the last one.
 fn moments(events: &[TraceEvent], timing: &Timing, tid: u32) -> Option<[u64; 5]> {
     let (began, ended) = (timing.asked_at, timing.asked_at + timing.call);
-    let first = events.partition_point(|event| event.moment < began);
-    let mut within = events[first..].iter().take_while(|event| event.moment <= ended);
+    let first = events.partition_point(|event| event.timestamp < began);
+    let mut within = events[first..].iter().take_while(|event| event.timestamp <= ended);
     let sent = within.find(|event| event.name == "binder_transaction" && event.tid == tid)?;
     let received = within.find(|event| event.name == "binder_transaction_received" && event.tid != tid)?;
     let replied = within.find(|event| event.name == "binder_command" && event.tid == received.tid)?;
-    Some([began, sent.moment, received.moment, replied.moment, ended])
+    Some([began, sent.timestamp, received.timestamp, replied.timestamp, ended])
 }
 
 #[cfg(test)]
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
     use brisk_sys::cpu::ticks::TickUnit;
 
-    fn event(moment: u64, tid: u32, name: &str) -> TraceEvent {
-        TraceEvent { command: "x".into(), tid, moment, name: name.into(), text: String::new() }
+    fn event(timestamp: u64, tid: u32, name: &str) -> TraceEvent {
+        TraceEvent { command: "x".into(), tid, timestamp, name: name.into(), text: String::new() }
     }
 
     // Verifies LOOKUP-8.

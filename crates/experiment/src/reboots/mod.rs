@@ -5,8 +5,8 @@
 //! differ in it, how Android's zygote preloads ([`preload`]). An arm's settings are reverted as soon as its boot has started,
 //! so that no arm outlives one boot.
 
-pub mod means;
 pub mod preload;
+pub mod resume_method;
 pub mod series;
 
 use std::collections::BTreeSet;
@@ -27,28 +27,28 @@ use super::spec::{Arm, Experiment, Reboots};
 use super::store::Store;
 use brisk_base::notes::note;
 use brisk_daemon::boot::{HoldOptions, watch};
-use brisk_mechanism::boot::hand_over::{self, HandOverStep};
+use brisk_mechanism::boot::governor_hold::{self, HandOverStep};
 use brisk_sys::cpu::cpufreq::Policies;
 use brisk_sys::kernel;
 use brisk_sys::system::android_properties;
 use brisk_sys::{BootTime, Root};
-use means::Means;
-use series::{Again, Armed, Series, SeriesStep};
+use resume_method::ResumeMethod;
+use series::{ArmedReplicate, Retry, Series, SeriesStep};
 
 /// Period of the checks for an interrupt.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
 /// `brisk boot hold` writes its report within this time of a completed boot.
-const HOLD_PATIENCE: Duration = Duration::from_secs(10);
+const HOLD_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A requested reboot happens within this time.
-const REBOOT_PATIENCE: Duration = Duration::from_secs(600);
+const REBOOT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A series in the current boot.
 #[derive(Debug)]
-pub struct Course<'a> {
+pub struct SeriesRunner<'a> {
     /// The device.
     pub root: &'a Root,
     /// What resumes the series after a reboot.
-    pub means: Means,
+    pub means: ResumeMethod,
     /// This program.
     pub program: PathBuf,
     /// The run that is measured.
@@ -69,7 +69,7 @@ pub enum SeriesEnding {
 }
 
 /// The outcome of a replicate's boot.
-enum Judged {
+enum BootOutcome {
     Measured(Measured),
     Refused(String),
     Interrupted,
@@ -83,43 +83,43 @@ struct HoldReport {
 }
 
 /// Whether a series is under way on this device.
-pub fn are_under_way(root: &Root) -> bool {
-    Means::of(root).is_some_and(|means| Series::is_under_way(&means.folder(root)))
+pub fn is_series_active(root: &Root) -> bool {
+    ResumeMethod::of(root).is_some_and(|means| Series::is_active(&means.folder(root)))
 }
 
 /// What can be compared on a device.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct ComparableArms {
     /// The arms, by name.
     pub arms: Vec<String>,
     /// The other arms with the reason, for the user.
-    pub left_out: Vec<String>,
+    pub unsupported_arms: Vec<String>,
 }
 
 /// The arms of `experiment` that this device supports. Its own boots have to be those of the stock arm.
 ///
 /// # Errors
 /// When a series would show nothing: why, and what to do.
-pub fn offer(experiment: &Experiment, root: &Root) -> anyhow::Result<Offer> {
+pub fn comparable_arms(experiment: &Experiment, root: &Root) -> anyhow::Result<ComparableArms> {
     let policies = Policies::read(root).list;
-    let can_be_held = policies.iter().any(|policy| hand_over::step(policy, None) == HandOverStep::Hold);
-    let objection = |arm: &Arm| {
+    let can_be_held = policies.iter().any(|policy| governor_hold::step(policy, None) == HandOverStep::Hold);
+    let unsupported_reason = |arm: &Arm| {
         let no_hold = "no cpufreq policy of this device can be held at performance";
         let hold = (arm.boot_hold && !can_be_held).then_some(no_hold);
-        hold.or_else(|| preload::objection(root, arm.preload))
+        hold.or_else(|| preload::unsupported_reason(root, arm.preload))
     };
-    let mut offer = Offer { arms: Vec::new(), left_out: Vec::new() };
+    let mut comparable_arms = ComparableArms { arms: Vec::new(), unsupported_arms: Vec::new() };
     for arm in &experiment.arms {
-        match objection(arm) {
-            None => offer.arms.push(arm.name.clone()),
-            Some(why) => offer.left_out.push(format!("{}: {why}", arm.name)),
+        match unsupported_reason(arm) {
+            None => comparable_arms.arms.push(arm.name.clone()),
+            Some(why) => comparable_arms.unsupported_arms.push(format!("{}: {why}", arm.name)),
         }
     }
     let baseline = &experiment.arms[experiment.baseline()].name;
     ensure!(
-        offer.arms.len() > 1 && offer.arms.contains(baseline),
+        comparable_arms.arms.len() > 1 && comparable_arms.arms.contains(baseline),
         "boots of this device would not differ; {}",
-        offer.left_out.join("; ")
+        comparable_arms.unsupported_arms.join("; ")
     );
     let command_line = root.read("/proc/cmdline").unwrap_or_default();
     let by_kernel = command_line.contains("boot hold") || command_line.contains("androidboot.brisk=hold");
@@ -132,15 +132,15 @@ pub fn offer(experiment: &Experiment, root: &Root) -> anyhow::Result<Offer> {
         "this device boots with brisk boot hold already, so there is no stock boot: disable that first (systemctl \
          disable brisk-boot-hold, or remove the word from the kernel's command line)"
     );
-    Ok(offer)
+    Ok(comparable_arms)
 }
 
-impl Course<'_> {
+impl SeriesRunner<'_> {
     /// Judges the boot under way if it is a replicate's, then arms the next replicate and reboots.
     ///
     /// # Errors
     /// When something cannot be written, or the device does not reboot. The caller then removes the series.
-    pub fn go_on(&self, store: &mut Store, findings: &mut Findings) -> anyhow::Result<SeriesEnding> {
+    pub fn continue_series(&self, store: &mut Store, findings: &mut Findings) -> anyhow::Result<SeriesEnding> {
         let reboots = self.run.experiment.reboots.context("an experiment with reboots says [reboots]")?;
         let boot = kernel::boot_id(self.root).context("this kernel does not say which boot this is")?;
         if findings.device().is_none() {
@@ -151,12 +151,12 @@ impl Course<'_> {
             SeriesStep::Arm(again) => again,
             SeriesStep::Reboot => return self.reboot(series),
             SeriesStep::Judge(armed) => match self.judge(&series, &armed, reboots)? {
-                Judged::Interrupted => return Ok(SeriesEnding::Interrupted),
-                Judged::Measured(measured) => add(Line::Measured(measured), store, findings).map(|()| None)?,
-                Judged::Refused(reason) => {
+                BootOutcome::Interrupted => return Ok(SeriesEnding::Interrupted),
+                BootOutcome::Measured(measured) => add(Line::Measured(measured), store, findings).map(|()| None)?,
+                BootOutcome::Refused(reason) => {
                     eprintln!("this boot does not count: {reason}");
                     let measured = self.measured(&self.replicate(armed.replicate)?);
-                    let again = armed.once_more();
+                    let again = armed.next_retry();
                     if again.is_none() {
                         let rejected = Measured { rejected: Some(reason.clone()), ..measured };
                         add(Line::Measured(rejected), store, findings)?;
@@ -173,7 +173,7 @@ impl Course<'_> {
         series.write(&self.folder())?;
         let left = self.left(findings);
         let next = match again {
-            Some(Again { replicate, tries }) => (self.replicate(replicate)?, tries),
+            Some(Retry { replicate, tries }) => (self.replicate(replicate)?, tries),
             None => match left.first() {
                 Some(&next) => (next, 0),
                 None => return Ok(SeriesEnding::Complete),
@@ -181,7 +181,7 @@ impl Course<'_> {
         };
         let (count, seconds) = (left.len(), reboots.settle_s);
         note!("{count} reboots are left, the next one is in {seconds} s; brisk prove --here --stop ends it");
-        if !self.rest(Duration::from_secs(seconds.into())) {
+        if !self.sleep_unless_interrupted(Duration::from_secs(seconds.into())) {
             return Ok(SeriesEnding::Interrupted);
         }
         self.arm(series, next, boot)
@@ -189,8 +189,8 @@ impl Course<'_> {
 
     /// Records the replicate of the next boot, sets its arm, and reboots.
     fn arm(&self, series: Series, (replicate, tries): (Replicate, u32), boot: String) -> anyhow::Result<SeriesEnding> {
-        let in_order = !self.means.tells_of_a_shutdown();
-        let armed = Armed { replicate: replicate.id, tries, armed_by: boot, in_order };
+        let in_order = !self.means.signals_shutdown();
+        let armed = ArmedReplicate { replicate: replicate.id, tries, armed_by: boot, in_order };
         let series = Series { armed: Some(armed), again: None, ..series };
         series.write(&self.folder())?;
         let arm = &self.run.experiment.arms[replicate.arm];
@@ -234,14 +234,14 @@ impl Course<'_> {
     }
 
     /// Waits until the current boot is complete, then determines its duration and whether it is one of its arm.
-    fn judge(&self, series: &Series, armed: &Armed, reboots: Reboots) -> anyhow::Result<Judged> {
+    fn judge(&self, series: &Series, armed: &ArmedReplicate, reboots: Reboots) -> anyhow::Result<BootOutcome> {
         // Whatever the outcome of this boot, the next one has the device's own settings.
         self.means.unset(self.root, &self.program)?;
-        let judging = Armed { in_order: false, ..armed.clone() };
+        let judging = ArmedReplicate { in_order: false, ..armed.clone() };
         Series { armed: Some(judging), again: None, ..series.clone() }.write(&self.folder())?;
         if !armed.in_order {
             let reason = "it did not follow from the requested reboot: the power was cut, or the user reset the device";
-            return Ok(Judged::Refused(reason.to_owned()));
+            return Ok(BootOutcome::Refused(reason.to_owned()));
         }
         let limit = Duration::from_secs(reboots.limit_s.into());
         let sign = self.means.sign();
@@ -254,17 +254,17 @@ impl Course<'_> {
             timeout: limit.saturating_sub(BootTime::now().since(BootTime::default())),
         })?;
         if self.interrupted.load(Ordering::Relaxed) {
-            return Ok(Judged::Interrupted);
+            return Ok(BootOutcome::Interrupted);
         }
         if watched.ended != sign.to_string() {
             let reason = format!("it had not completed {} s after the kernel's start", reboots.limit_s);
-            return Ok(Judged::Refused(reason));
+            return Ok(BootOutcome::Refused(reason));
         }
         let replicate = self.replicate(armed.replicate)?;
         let arm = &self.run.experiment.arms[replicate.arm];
         let found = || {
             let mut metrics = self.means.boot_times(&watched)?;
-            self.was_held(arm.boot_hold)?;
+            self.check_hold(arm.boot_hold)?;
             if preload::is_compared(self.run.experiment) {
                 let took_ms = preload::took_ms(self.root, arm.preload.mode())?;
                 metrics.insert(Metric::Preload.key().to_owned(), took_ms);
@@ -272,19 +272,19 @@ impl Course<'_> {
             anyhow::Ok(metrics)
         };
         Ok(match found() {
-            Ok(metrics) => Judged::Measured(Measured { metrics, ..self.measured(&replicate) }),
-            Err(error) => Judged::Refused(format!("{error:#}")),
+            Ok(metrics) => BootOutcome::Measured(Measured { metrics, ..self.measured(&replicate) }),
+            Err(error) => BootOutcome::Refused(format!("{error:#}")),
         })
     }
 
     /// Checks that governors were held in this boot if and only if the arm asks for it.
-    fn was_held(&self, wanted: bool) -> anyhow::Result<()> {
-        let path = means::hold_report(self.root);
+    fn check_hold(&self, wanted: bool) -> anyhow::Result<()> {
+        let path = resume_method::hold_report(self.root);
         if !wanted {
             ensure!(!path.exists(), "governors were held, but this arm is stock");
             return Ok(());
         }
-        let limit = BootTime::now() + HOLD_PATIENCE;
+        let limit = BootTime::now() + HOLD_REPORT_TIMEOUT;
         loop {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             // The report is written in pieces, and other text may follow it.
@@ -300,7 +300,7 @@ impl Course<'_> {
     }
 
     /// Waits; false when this program is interrupted meanwhile.
-    fn rest(&self, length: Duration) -> bool {
+    fn sleep_unless_interrupted(&self, length: Duration) -> bool {
         let until = BootTime::now() + length;
         while BootTime::now() < until {
             if self.interrupted.load(Ordering::Relaxed) {
@@ -317,7 +317,7 @@ impl Course<'_> {
             return Ok(SeriesEnding::Interrupted);
         }
         self.means.reboot(self.root)?;
-        if self.rest(REBOOT_PATIENCE) {
+        if self.sleep_unless_interrupted(REBOOT_TIMEOUT) {
             bail!("this device does not reboot, though it was asked to");
         }
         if let Some(armed) = &mut series.armed {

@@ -23,7 +23,7 @@ pub fn is_compared(experiment: &Experiment) -> bool {
 }
 
 /// Why this device's zygotes cannot preload in this way; `None` when they can.
-pub fn objection(root: &Root, preload: Preloading) -> Option<&'static str> {
+pub fn unsupported_reason(root: &Root, preload: Preloading) -> Option<&'static str> {
     let says_nothing = || zygote::preloaded(root).is_empty();
     match preload {
         Preloading::Off => None,
@@ -55,7 +55,7 @@ pub fn set(root: &Root, folder: &Path, mode: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When it cannot be restored; it stays on record then.
-pub fn give_back(root: &Root, folder: &Path) -> anyhow::Result<bool> {
+pub fn restore(root: &Root, folder: &Path) -> anyhow::Result<bool> {
     let Some((before, ours)) = recorded(folder)? else { return Ok(false) };
     let is_ours = android_properties::value(root, MODE).unwrap_or_default() == ours;
     if is_ours {
@@ -81,9 +81,9 @@ fn recorded(folder: &Path) -> anyhow::Result<Option<(String, String)>> {
 /// # Errors
 /// When a zygote reports another mode than `mode`, or none reports any.
 pub fn took_ms(root: &Root, mode: &str) -> anyhow::Result<f64> {
-    let said = zygote::preloaded(root);
-    let Some(first) = said.first() else { bail!("no zygote reports how it preloaded, and this arm is {mode}") };
-    match said.iter().find(|zygote| zygote.mode != mode) {
+    let reports = zygote::preloaded(root);
+    let Some(first) = reports.first() else { bail!("no zygote reports how it preloaded, and this arm is {mode}") };
+    match reports.iter().find(|zygote| zygote.mode != mode) {
         Some(other) => bail!("the zygote preloaded {other}, and this arm is {mode}"),
         None => Ok(first.took_ms.into()),
     }
@@ -116,16 +116,16 @@ mod tests {
             let root = settable(folder.path(), MODE, before, &["off", "ahead", "plan"]);
             let state = &root.path("/data/adb/brisk/reboots");
             let now = || android_properties::value(&root, MODE).unwrap();
-            assert!(!give_back(&root, state).unwrap(), "it was not set");
+            assert!(!restore(&root, state).unwrap(), "it was not set");
             set(&root, state, "ahead").unwrap();
             set(&root, state, "off").unwrap();
             assert_eq!((now(), recorded(state).unwrap()), ("off".into(), Some((before.into(), "off".into()))));
-            assert!(give_back(&root, state).unwrap());
-            assert!(!give_back(&root, state).unwrap());
+            assert!(restore(&root, state).unwrap());
+            assert!(!restore(&root, state).unwrap());
             assert_eq!(now(), before);
             set(&root, state, "off").unwrap();
             android_properties::set(&root, MODE, "ahead").unwrap();
-            assert!(!give_back(&root, state).unwrap());
+            assert!(!restore(&root, state).unwrap());
             assert_eq!((now(), recorded(state).unwrap()), ("ahead".into(), None));
         }
     }
@@ -139,9 +139,9 @@ mod tests {
         set(&root, state, "off").unwrap();
         let setter = root.path("/system/bin/setprop");
         fs::rename(&setter, setter.with_extension("away")).unwrap();
-        assert!(give_back(&root, state).is_err());
+        assert!(restore(&root, state).is_err());
         fs::rename(setter.with_extension("away"), &setter).unwrap();
-        assert!(give_back(&root, state).unwrap());
+        assert!(restore(&root, state).unwrap());
         assert_eq!(android_properties::value(&root, MODE).as_deref(), Some("plan"));
         fs::remove_dir_all(state).unwrap();
         fs::write(state, "").unwrap();

@@ -18,14 +18,14 @@ pub struct Series {
     /// The compared arms: those that this device supports.
     pub arms: Vec<String>,
     /// The replicate of the next boot.
-    pub armed: Option<Armed>,
+    pub armed: Option<ArmedReplicate>,
     /// The replicate to arm next, after a refused boot.
-    pub again: Option<Again>,
+    pub again: Option<Retry>,
 }
 
 /// A replicate that is run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Again {
+pub struct Retry {
     /// Its number in the schedule.
     pub replicate: u32,
     /// Number of attempts.
@@ -34,7 +34,7 @@ pub struct Again {
 
 /// A replicate that waits for its boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Armed {
+pub struct ArmedReplicate {
     /// Its number in the schedule.
     pub replicate: u32,
     /// Number of earlier attempts.
@@ -50,11 +50,11 @@ pub struct Armed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeriesStep {
     /// Nothing is armed: arm this replicate, or the next one.
-    Arm(Option<Again>),
+    Arm(Option<Retry>),
     /// This boot has armed a replicate, but has not ended yet.
     Reboot,
     /// This boot is that of a replicate: judge it.
-    Judge(Armed),
+    Judge(ArmedReplicate),
 }
 
 impl Series {
@@ -68,7 +68,7 @@ impl Series {
     }
 
     /// True when a series is under way whose state is in `folder`.
-    pub fn is_under_way(folder: &Path) -> bool {
+    pub fn is_active(folder: &Path) -> bool {
         folder.join(FILE).exists()
     }
 
@@ -108,11 +108,11 @@ impl Series {
     }
 }
 
-impl Armed {
+impl ArmedReplicate {
     /// The next attempt after this one has failed; `None` after the last.
-    pub fn once_more(&self) -> Option<Again> {
+    pub fn next_retry(&self) -> Option<Retry> {
         let tries = self.tries + 1;
-        (tries < TRIES).then_some(Again { replicate: self.replicate, tries })
+        (tries < TRIES).then_some(Retry { replicate: self.replicate, tries })
     }
 }
 
@@ -120,8 +120,8 @@ impl Armed {
 mod tests {
     use super::*;
 
-    fn armed(tries: u32) -> Armed {
-        Armed { replicate: 3, tries, armed_by: "one".into(), in_order: true }
+    fn armed(tries: u32) -> ArmedReplicate {
+        ArmedReplicate { replicate: 3, tries, armed_by: "one".into(), in_order: true }
     }
 
     // Verifies BOOT-4.
@@ -129,7 +129,7 @@ mod tests {
     fn the_boot_after_arming_is_a_replicate_and_counts_once() {
         let nothing = Series::default();
         let series = Series { armed: Some(armed(0)), ..Series::default() };
-        let again = Some(Again { replicate: 3, tries: 1 });
+        let again = Some(Retry { replicate: 3, tries: 1 });
         let refused = Series { again, ..Series::default() };
         for (series, boot, expected) in [
             (&nothing, "one", SeriesStep::Arm(None)),
@@ -144,8 +144,8 @@ mod tests {
     // Verifies BOOT-4.
     #[test]
     fn a_replicate_is_tried_twice() {
-        assert_eq!(armed(0).once_more(), Some(Again { replicate: 3, tries: 1 }));
-        assert_eq!(armed(1).once_more(), None);
+        assert_eq!(armed(0).next_retry(), Some(Retry { replicate: 3, tries: 1 }));
+        assert_eq!(armed(1).next_retry(), None);
     }
 
     // Verifies BOOT-4.
@@ -159,11 +159,11 @@ mod tests {
         // A process was killed while it wrote the next record.
         std::fs::write(folder.join("series.new"), "{\"armed\":{\"rep").unwrap();
         assert_eq!(Series::read(folder).unwrap(), Some(series));
-        assert!(Series::is_under_way(folder));
+        assert!(Series::is_active(folder));
         std::fs::write(folder.join(FILE), "{\"armed\":{").unwrap();
         assert!(Series::read(folder).unwrap_err().to_string().ends_with("series.json is damaged"));
         Series::forget(folder).unwrap();
-        assert_eq!((Series::read(folder).unwrap(), Series::is_under_way(folder)), (None, false));
+        assert_eq!((Series::read(folder).unwrap(), Series::is_active(folder)), (None, false));
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "no draft remains either");
     }
 }

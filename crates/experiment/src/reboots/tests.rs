@@ -54,11 +54,11 @@ fn store(root: &Root) -> (Store, Findings) {
     (Store::create(&root.path("/results"), &header).unwrap(), findings)
 }
 
-fn with_course<T>(root: &Root, test: impl FnOnce(&Course<'_>) -> T) -> T {
+fn with_series_runner<T>(root: &Root, test: impl FnOnce(&SeriesRunner<'_>) -> T) -> T {
     let experiment = Experiment::parse("x", TEXT).unwrap();
-    test(&Course {
+    test(&SeriesRunner {
         root,
-        means: Means::of(root).unwrap(),
+        means: ResumeMethod::of(root).unwrap(),
         program: "/usr/bin/brisk".into(),
         run: Run { experiment: &experiment, quick: true, seed: 1 },
         interrupted: &AtomicBool::new(false),
@@ -68,17 +68,17 @@ fn with_course<T>(root: &Root, test: impl FnOnce(&Course<'_>) -> T) -> T {
 #[test]
 fn each_arms_first_boot_is_discarded_and_each_replicate_runs() {
     let (_folder, root) = device();
-    with_course(&root, |course| {
+    with_series_runner(&root, |series_runner| {
         let (mut store, mut findings) = store(&root);
-        let all = course.left(&findings);
+        let all = series_runner.left(&findings);
         let counts = [true, false].map(|warm_up| all.iter().filter(|it| it.warm_up == warm_up).count());
         assert_eq!(counts, [2, 4]);
         assert!(all[..2].iter().all(|replicate| replicate.warm_up));
         for (index, replicate) in all.iter().enumerate() {
-            assert_eq!(course.left(&findings)[0], *replicate, "{index}");
-            findings.add(Line::Measured(course.measured(replicate)));
+            assert_eq!(series_runner.left(&findings)[0], *replicate, "{index}");
+            findings.add(Line::Measured(series_runner.measured(replicate)));
         }
-        assert_eq!(course.go_on(&mut store, &mut findings).unwrap(), SeriesEnding::Complete);
+        assert_eq!(series_runner.continue_series(&mut store, &mut findings).unwrap(), SeriesEnding::Complete);
     });
 }
 
@@ -86,46 +86,49 @@ fn each_arms_first_boot_is_discarded_and_each_replicate_runs() {
 #[test]
 fn a_second_unrequested_boot_ends_the_series() {
     let (_folder, root) = device();
-    with_course(&root, |course| {
-        let folder = course.means.folder(&root);
+    with_series_runner(&root, |series_runner| {
+        let folder = series_runner.means.folder(&root);
         for (tries, expected) in [(0, "a recorded tree cannot reboot"), (1, "it did not follow from the request")] {
             let (mut store, mut findings) = store(&root);
-            let armed = Armed { replicate: 1, tries, armed_by: "one".into(), in_order: false };
+            let armed = ArmedReplicate { replicate: 1, tries, armed_by: "one".into(), in_order: false };
             Series { armed: Some(armed), ..Series::default() }.write(&folder).unwrap();
-            course.means.set_hold(&root, &course.program, true).unwrap();
-            let left = course.left(&findings).len();
-            match course.go_on(&mut store, &mut findings) {
+            series_runner.means.set_hold(&root, &series_runner.program, true).unwrap();
+            let left = series_runner.left(&findings).len();
+            match series_runner.continue_series(&mut store, &mut findings) {
                 Ok(SeriesEnding::Failed(reason)) if tries == 1 => assert!(reason.starts_with(expected), "{reason}"),
                 Err(error) if tries == 0 => assert_eq!(error.to_string(), expected, "it is run once more"),
                 other => panic!("{other:?}"),
             }
             let on_record = Series::read(&folder).unwrap().unwrap().armed.unwrap();
-            let this_boot = Armed { replicate: 1, tries: 1, armed_by: "two".into(), in_order: false };
-            assert_eq!(left - course.left(&findings).len(), tries as usize);
+            let this_boot = ArmedReplicate { replicate: 1, tries: 1, armed_by: "two".into(), in_order: false };
+            assert_eq!(left - series_runner.left(&findings).len(), tries as usize);
             assert_eq!(on_record == this_boot, tries == 0, "{on_record:?}");
-            assert_eq!(course.means.places().iter().any(|place| root.exists(place)), tries == 0 && hold_of(course, 1));
+            assert_eq!(
+                series_runner.means.installed_paths().iter().any(|place| root.exists(place)),
+                tries == 0 && hold_of(series_runner, 1)
+            );
         }
     });
 }
 
-fn hold_of(course: &Course<'_>, replicate: u32) -> bool {
-    course.run.experiment.arms[course.replicate(replicate).unwrap().arm].boot_hold
+fn hold_of(series_runner: &SeriesRunner<'_>, replicate: u32) -> bool {
+    series_runner.run.experiment.arms[series_runner.replicate(replicate).unwrap().arm].boot_hold
 }
 
 // Verifies BOOT-4.
 #[test]
 fn a_boot_that_does_not_match_its_arm_is_refused() {
     let (_folder, root) = device();
-    with_course(&root, |course| {
-        let report = means::hold_report(&root);
+    with_series_runner(&root, |series_runner| {
+        let report = resume_method::hold_report(&root);
         let says = |text: &str| fs::write(&report, text).unwrap();
-        course.was_held(false).unwrap();
+        series_runner.check_hold(false).unwrap();
         says("{\"handed_back\":[\"policy0\"],\"faults\":[],\"began_ms\":1}\nNothing is left changed.\n");
-        course.was_held(true).unwrap();
-        assert!(course.was_held(false).unwrap_err().to_string().contains("this arm is stock"));
+        series_runner.check_hold(true).unwrap();
+        assert!(series_runner.check_hold(false).unwrap_err().to_string().contains("this arm is stock"));
         for text in ["{\"handed_back\":[],\"faults\":[]}", "{\"handed_back\":[\"policy0\"],\"faults\":[\"no\"]}"] {
             says(text);
-            assert!(course.was_held(true).unwrap_err().to_string().starts_with("brisk boot hold held"));
+            assert!(series_runner.check_hold(true).unwrap_err().to_string().starts_with("brisk boot hold held"));
         }
     });
 }
@@ -135,7 +138,7 @@ fn a_boot_that_does_not_match_its_arm_is_refused() {
 fn a_device_without_differing_arms_is_refused() {
     let (folder, root) = device();
     let experiment = Experiment::parse("x", TEXT).unwrap();
-    let check = |root: &Root| offer(&experiment, root);
+    let check = |root: &Root| comparable_arms(&experiment, root);
     assert_eq!(check(&root).unwrap().arms, ["stock", "hold"]);
     let wants = folder.path().join("etc/systemd/system/sysinit.target.wants");
     fs::create_dir_all(&wants).unwrap();
@@ -162,15 +165,18 @@ fn preloading() -> Experiment {
 fn offers_arms_if_the_zygote_reports_and_governors_can_be_held() {
     let (folder, root) = device();
     let experiment = preloading();
-    let offered = || offer(&experiment, &root).unwrap().arms;
+    let offered = || comparable_arms(&experiment, &root).unwrap().arms;
     assert_eq!(offered(), ["stock", "hold"], "there is no zygote");
     fs::create_dir_all(folder.path().join("dev/__properties__")).unwrap();
     assert_eq!(offered(), ["stock", "hold"], "the zygote says nothing");
     let said = brisk_sys::test_trees::area(&[("brisk.preloaded.64", "off 812")]);
     fs::write(folder.path().join("dev/__properties__/properties"), said).unwrap();
     assert_eq!(offered(), ["stock", "hold", "ahead"], "there is no plan");
-    let left_out = offer(&experiment, &root).unwrap().left_out;
-    assert!(left_out.len() == 1 && left_out[0].starts_with("both: this device has no plan"), "{left_out:?}");
+    let unsupported_arms = comparable_arms(&experiment, &root).unwrap().unsupported_arms;
+    assert!(
+        unsupported_arms.len() == 1 && unsupported_arms[0].starts_with("both: this device has no plan"),
+        "{unsupported_arms:?}"
+    );
     fs::create_dir_all(folder.path().join("system/etc")).unwrap();
     fs::write(folder.path().join("system/etc/preload.plan"), "").unwrap();
     assert_eq!(offered(), ["stock", "hold", "ahead", "both"]);
@@ -194,21 +200,22 @@ fn the_zygotes_property_is_restored_after_any_arms_boot() {
     let now = |root: &Root| android_properties::value(root, MODE).unwrap();
     for tries in [0, 1] {
         let (_folder, root) = android();
-        let course = Course {
+        let series_runner = SeriesRunner {
             root: &root,
-            means: Means::of(&root).unwrap(),
+            means: ResumeMethod::of(&root).unwrap(),
             program: "/data/adb/brisk/brisk".into(),
             run: Run { experiment: &experiment, quick: true, seed: 1 },
             interrupted: &AtomicBool::new(false),
         };
-        let folder = course.means.folder(&root);
-        course.means.set_preload(&root, "ahead").unwrap();
+        let folder = series_runner.means.folder(&root);
+        series_runner.means.set_preload(&root, "ahead").unwrap();
         assert_eq!(now(&root), "ahead", "what the last boot has armed");
         let (mut store, mut findings) = store(&root);
-        let ahead = course.schedule().into_iter().find(|replicate| experiment.arms[replicate.arm].name == "ahead");
-        let armed = Armed { replicate: ahead.unwrap().id, tries, armed_by: "one".into(), in_order: false };
+        let ahead =
+            series_runner.schedule().into_iter().find(|replicate| experiment.arms[replicate.arm].name == "ahead");
+        let armed = ArmedReplicate { replicate: ahead.unwrap().id, tries, armed_by: "one".into(), in_order: false };
         Series { armed: Some(armed), ..Series::default() }.write(&folder).unwrap();
-        let went_on = course.go_on(&mut store, &mut findings);
+        let went_on = series_runner.continue_series(&mut store, &mut findings);
         match tries {
             // It is armed again, and would reboot.
             0 => assert_eq!(
@@ -217,7 +224,7 @@ fn the_zygotes_property_is_restored_after_any_arms_boot() {
             ),
             _ => assert_eq!((went_on.is_ok(), now(&root)), (true, "plan".into())),
         }
-        assert_eq!(means::remove(&root).unwrap().contains(&MODE), tries == 0);
+        assert_eq!(resume_method::remove(&root).unwrap().contains(&MODE), tries == 0);
         assert_eq!(now(&root), "plan");
     }
 }

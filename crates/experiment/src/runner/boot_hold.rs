@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustix::process::Signal;
 
-use brisk_mechanism::boot::hand_over::PERFORMANCE;
+use brisk_mechanism::boot::governor_hold::PERFORMANCE;
 use brisk_sys::cpu::cpufreq::Policies;
 use brisk_sys::cpu::governor;
 use brisk_sys::process::parent_death;
 use brisk_sys::{BootTime, Root};
 
 /// Limit until the governors are held.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HOLD_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_PERIOD: Duration = Duration::from_millis(10);
 
 /// A running `brisk boot hold`; dropping it kills it, and its guardian restores what it holds.
@@ -36,11 +36,11 @@ impl BootHold {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).args(["boot", "hold", "--timeout-s", "600", "--until"]);
         command.arg(format!("file:{}", completed.display()));
-        parent_death::follow(&mut command, Signal::TERM);
+        parent_death::die_with_parent(&mut command, Signal::TERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.context("cannot start brisk boot hold")?;
         let mut hold = Self { child, root: root.clone(), completed, before };
-        let limit = BootTime::now() + PATIENCE;
+        let limit = BootTime::now() + HOLD_TIMEOUT;
         while governors(root)?.iter().any(|governor| governor != PERFORMANCE) {
             if let Some(status) = hold.child.try_wait()? {
                 bail!("brisk boot hold ended at once with {status}");

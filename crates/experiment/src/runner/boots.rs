@@ -40,7 +40,7 @@ pub(super) fn run(
         settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
         Ok(Boot { boots, root, folder: &folder, kernel }.measure(arm).map(|metrics| finding.metrics = metrics))
     })?;
-    settings.give_back()
+    settings.restore()
 }
 
 struct Boot<'a> {
@@ -65,7 +65,7 @@ impl Boot<'_> {
         ensure!(preload.mode == expected, "the zygote's preloading was {} and not {expected}", preload.mode);
         let [server, screen] = zygote.screens()?;
         hold.map_or(Ok(()), BootHold::end)?;
-        let parts = Parts {
+        let phases = BootPhases {
             kernel: self.kernel.since(BootTime::default()),
             services: services.since(began),
             zygote_start: preloaded.since(services).saturating_sub(preload.took),
@@ -75,13 +75,13 @@ impl Boot<'_> {
         };
         let folder = self.root.path(FOLDER);
         let classes = fs::read_to_string(folder.join("classes"))?.lines().count();
-        let mut figures = parts.figures();
+        let mut figures = phases.figures();
         figures.push((Metric::PreloadCpu, milliseconds(preload.cpu)));
         figures.push((Metric::ClassesLeft, classes.saturating_sub(preload.initialised) as f64));
         // Bounds and predictions follow only from a boot that preloads in order.
         if expected == "off" {
             let prediction = Prediction::read(&folder.join("prediction"))?;
-            figures.extend(bounds(&parts, &preload, &zygote.measure()?, &prediction));
+            figures.extend(bounds(&phases, &preload, &zygote.measure()?, &prediction));
         }
         Ok(figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect())
     }
@@ -116,9 +116,9 @@ impl Preload {
     }
 }
 
-/// The boot's parts, one after another.
+/// The boot's phases, one after another.
 #[derive(Debug, Clone, Copy)]
-struct Parts {
+struct BootPhases {
     kernel: Duration,
     services: Duration,
     /// Includes its start of the system server.
@@ -128,7 +128,7 @@ struct Parts {
     application: Duration,
 }
 
-impl Parts {
+impl BootPhases {
     fn boot(&self) -> Duration {
         self.preload + self.rest()
     }
@@ -138,7 +138,7 @@ impl Parts {
     }
 
     fn figures(&self) -> Vec<(Metric, f64)> {
-        let parts = [
+        let phases = [
             (Metric::Boot, self.boot()),
             (Metric::Kernel, self.kernel),
             (Metric::Services, self.services),
@@ -148,7 +148,7 @@ impl Parts {
             (Metric::Application, self.application),
             (Metric::BootRest, self.rest()),
         ];
-        parts.into_iter().map(|(metric, time)| (metric, milliseconds(time))).collect()
+        phases.into_iter().map(|(metric, time)| (metric, milliseconds(time))).collect()
     }
 }
 
@@ -158,12 +158,12 @@ fn milliseconds(time: Duration) -> f64 {
 
 /// Bounds and predictions from a boot that has preloaded in order.
 fn bounds(
-    parts: &Parts,
+    phases: &BootPhases,
     preload: &Preload,
-    measured: &MeasuredAfterwards,
+    measured: &ZygoteMeasurements,
     prediction: &Prediction,
 ) -> Vec<(Metric, f64)> {
-    let [boot_ms, preload_ms] = [parts.boot(), preload.took].map(milliseconds);
+    let [boot_ms, preload_ms] = [phases.boot(), preload.took].map(milliseconds);
     let (own_ms, worth) = (measured.own_ms(), measured.worth());
     let mut figures = vec![
         (Metric::PreloadShare, 100.0 * preload_ms / boot_ms),
@@ -187,14 +187,14 @@ fn bounds(
 
 /// Measurements of a booted zygote, for predictions.
 #[derive(Debug, PartialEq)]
-struct MeasuredAfterwards {
+struct ZygoteMeasurements {
     /// Following a plan whose classes are done, then going through the list in order.
     own: [Duration; 2],
     /// Resources on one thread, and on two threads that each preload all of them.
     two: [Duration; 2],
 }
 
-impl MeasuredAfterwards {
+impl ZygoteMeasurements {
     /// Reads `measured NAME NANOS NANOS`.
     fn line(name: &str, line: &str) -> Option<[Duration; 2]> {
         let mut words = line.strip_prefix("measured ")?.strip_prefix(name)?.split_ascii_whitespace();
@@ -328,14 +328,14 @@ impl Zygote {
     }
 
     /// Requests the measurements for predictions, now that the boot is over.
-    fn measure(&mut self) -> anyhow::Result<MeasuredAfterwards> {
+    fn measure(&mut self) -> anyhow::Result<ZygoteMeasurements> {
         self.requests.write_all(b"m").context("the zygote takes no requests")?;
         let mut measured = |name| loop {
-            if let Some(times) = MeasuredAfterwards::line(name, &self.next()?) {
+            if let Some(times) = ZygoteMeasurements::line(name, &self.next()?) {
                 return anyhow::Ok(times);
             }
         };
-        Ok(MeasuredAfterwards { own: measured("own")?, two: measured("two")? })
+        Ok(ZygoteMeasurements { own: measured("own")?, two: measured("two")? })
     }
 
     fn screen(&mut self) -> anyhow::Result<FirstScreen> {
@@ -390,7 +390,7 @@ mod tests {
         assert!((measured.worth() - 1.6).abs() < 1e-9);
         assert!((measured.own_ms() - 95e-6).abs() < 1e-12);
         for damaged in ["measured own 1", "measured own x 1", "own 1 2", "measured two 1 2"] {
-            assert_eq!(MeasuredAfterwards::line("own", damaged), None, "{damaged}");
+            assert_eq!(ZygoteMeasurements::line("own", damaged), None, "{damaged}");
         }
     }
 
@@ -411,7 +411,7 @@ mod tests {
             assert_eq!(Preload::of(damaged), None, "{damaged}");
         }
         let second = Duration::from_secs(1);
-        let parts = Parts {
+        let phases = BootPhases {
             kernel: 3 * second,
             services: 2 * second,
             zygote_start: second,
@@ -422,9 +422,9 @@ mod tests {
         // A quarter of this preload is resources; two CPUs are worth what the prediction assumes.
         let prediction = prediction("speedup 1.6\n2 0 0.5\n2 20 0.58\n2 30 0.62\n8 0 0.3\n8 25 0.5\n").unwrap();
         let measured =
-            MeasuredAfterwards { own: [900, 1280].map(Duration::from_millis), two: [second, second * 5 / 4] };
+            ZygoteMeasurements { own: [900, 1280].map(Duration::from_millis), two: [second, second * 5 / 4] };
         let figures: Vec<_> =
-            parts.figures().into_iter().chain(bounds(&parts, &preload, &measured, &prediction)).collect();
+            phases.figures().into_iter().chain(bounds(&phases, &preload, &measured, &prediction)).collect();
         for (metric, expected) in [
             (Metric::Boot, 10_000.0),
             (Metric::Kernel, 3000.0),

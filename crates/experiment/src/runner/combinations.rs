@@ -16,8 +16,8 @@ use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
 use crate::load;
 use crate::metric::Metric;
 use crate::plan::{Line, Plan, Replicate};
-use crate::spec::{Arm, Combination, Combinations, Foreground, Neighbour};
-use crate::tasks::{Beside, Front, Suite, rounds_lasting};
+use crate::spec::{Arm, BackgroundProgram, Combination, Combinations, Foreground};
+use crate::tasks::{BackgroundReport, ForegroundReport, Suite, calibrate_rounds};
 use brisk_sys::sched::autogroup;
 use brisk_sys::{BootTime, Root};
 
@@ -39,23 +39,23 @@ pub(super) fn run(
         settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
     }
     let turns_per_ms = load::turns_per_ms();
-    let rounds = rounds_lasting(Duration::from_millis(Foreground::Messages.lasts_ms().into()))?;
+    let rounds = calibrate_rounds(Duration::from_millis(Foreground::Messages.duration_ms().into()))?;
     let suite = match combinations.has_suite(&plan.points) {
-        true => Some(Suite::lasting(Duration::from_millis(Foreground::Suite.lasts_ms().into()), &folder)?),
+        true => Some(Suite::calibrate(Duration::from_millis(Foreground::Suite.duration_ms().into()), &folder)?),
         false => None,
     };
-    settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)?;
+    settings.as_mut().map_or(Ok(()), RunnerSettings::restore)?;
     report(&Line::Device { device: describe(root, None)? })?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let stage = Stage { root, folder: &folder, program, turns_per_ms, rounds, suite };
+    let setup = ReplicateSetup { root, folder: &folder, program, turns_per_ms, rounds, suite };
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         let combination = combinations.at(point).with_context(|| format!("there is no combination {point}"))?;
         if let Some(settings) = &mut settings {
             settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
         }
-        Ok(stage.replicate(replicate, arm, combination).map(|metrics| finding.metrics = metrics))
+        Ok(setup.replicate(replicate, arm, combination).map(|metrics| finding.metrics = metrics))
     })?;
-    settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)
+    settings.as_mut().map_or(Ok(()), RunnerSettings::restore)
 }
 
 /// Refuses a device in use where this process could not restore the threads of other users.
@@ -67,7 +67,7 @@ fn may_place(plan: &Plan, is_root: bool) -> anyhow::Result<()> {
 }
 
 /// The surroundings of a replicate.
-struct Stage<'a> {
+struct ReplicateSetup<'a> {
     root: &'a Root,
     folder: &'a Path,
     program: PathBuf,
@@ -76,73 +76,76 @@ struct Stage<'a> {
     suite: Option<Suite>,
 }
 
-impl Stage<'_> {
+impl ReplicateSetup<'_> {
     fn replicate(&self, replicate: &Replicate, arm: &Arm, combination: &Combination) -> anyhow::Result<Metrics> {
         let mut daemon = match &arm.brisk {
             Some(configuration) => Some(Daemon::start(self.root, self.folder, configuration)?),
             None => None,
         };
         let background = if arm.alone { &[][..] } else { &combination.background };
-        let mut neighbours =
-            background.iter().map(|&what| self.start_beside(arm, what)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut background_programs =
+            background.iter().map(|&what| self.start_background(arm, what)).collect::<anyhow::Result<Vec<_>>>()?;
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
         if let Some(nice) = arm.background_nice {
             if !autogroup::is_enabled(self.root) {
                 bail!("sessions are not scheduled as groups here: kernel.sched_autogroup_enabled is not 1");
             }
-            for (playing, _) in neighbours.iter().zip(background).filter(|(_, what)| **what != Neighbour::Music) {
-                let file = format!("/proc/{}/autogroup", playing.child.id());
+            for (task, _) in
+                background_programs.iter().zip(background).filter(|(_, what)| **what != BackgroundProgram::Music)
+            {
+                let file = format!("/proc/{}/autogroup", task.child.id());
                 self.root.write(file, &nice.to_string())?;
             }
         }
-        neighbours.iter_mut().try_for_each(Playing::begin)?;
+        background_programs.iter_mut().try_for_each(RunningTask::begin)?;
         let begun = BootTime::now();
-        let front = self.start_front(arm, combination.foreground)?;
-        daemon.as_ref().map_or(Ok(()), |daemon| daemon.put_in_foreground(front.child.id()))?;
-        let front: Front = front.end()?;
+        let front = self.start_foreground(arm, combination.foreground)?;
+        daemon.as_ref().map_or(Ok(()), |daemon| daemon.set_foreground(front.child.id()))?;
+        let front: ForegroundReport = front.end()?;
         let lasted_ms = BootTime::now().since(begun).as_secs_f64() * 1000.0;
-        let told = neighbours.into_iter().map(Playing::end).collect::<anyhow::Result<Vec<Beside>>>()?;
+        let reports =
+            background_programs.into_iter().map(RunningTask::end).collect::<anyhow::Result<Vec<BackgroundReport>>>()?;
         if let Some(daemon) = &mut daemon {
             daemon.actions()?;
         }
-        Ok(figures(front, &told, lasted_ms))
+        Ok(figures(front, &reports, lasted_ms))
     }
 
-    fn start_front(&self, arm: &Arm, what: Foreground) -> anyhow::Result<Playing> {
+    fn start_foreground(&self, arm: &Arm, what: Foreground) -> anyhow::Result<RunningTask> {
         match &self.suite {
-            Some(suite) if what == Foreground::Suite => Playing::spawn(suite.command(), what.name().to_owned()),
+            Some(suite) if what == Foreground::Suite => RunningTask::spawn(suite.command(), what.name().to_owned()),
             _ => self.start(&arm.launcher, &["--front", what.name()]),
         }
     }
 
-    fn start_beside(&self, arm: &Arm, what: Neighbour) -> anyhow::Result<Playing> {
-        let is_own = what != Neighbour::Music && !arm.background_launcher.is_empty();
+    fn start_background(&self, arm: &Arm, what: BackgroundProgram) -> anyhow::Result<RunningTask> {
+        let is_own = what != BackgroundProgram::Music && !arm.background_launcher.is_empty();
         let launcher = if is_own { &arm.background_launcher } else { &arm.launcher };
         self.start(launcher, &["--beside", what.name()])
     }
 
     /// Starts a task through `launcher`, which must exec it: the task is identified by its process.
-    fn start(&self, launcher: &[String], what: &[&str]) -> anyhow::Result<Playing> {
+    fn start(&self, launcher: &[String], what: &[&str]) -> anyhow::Result<RunningTask> {
         let mut words = launcher.iter().map(OsStr::new).chain([self.program.as_os_str()]);
         let mut command = Command::new(words.next().context("there is nothing to start")?);
         command.args(words).arg("task").args(what).arg("--turns-per-ms").arg(self.turns_per_ms.to_string());
         command.arg("--rounds").arg(self.rounds.to_string()).stdin(Stdio::piped());
-        Playing::spawn(command, format!("brisk task {}", what.join(" ")))
+        RunningTask::spawn(command, format!("brisk task {}", what.join(" ")))
     }
 }
 
-fn figures(front: Front, told: &[Beside], lasted_ms: f64) -> Metrics {
+fn figures(front: ForegroundReport, reports: &[BackgroundReport], lasted_ms: f64) -> Metrics {
     let mut metrics = Metrics::from([(Metric::Foreground.key().to_owned(), front.foreground_ms)]);
     if let Some(switches) = front.switches {
         metrics.insert(Metric::Migrations.key().to_owned(), switches.migrations as f64);
         metrics.insert(Metric::Preemptions.key().to_owned(), switches.preemptions as f64);
     }
-    if !told.is_empty() {
-        let cpu_ms: f64 = told.iter().map(|beside| beside.cpu_ms).sum();
+    if !reports.is_empty() {
+        let cpu_ms: f64 = reports.iter().map(|beside| beside.cpu_ms).sum();
         metrics.insert(Metric::Background.key().to_owned(), 100.0 * cpu_ms / lasted_ms);
     }
     let (periods, missed) =
-        told.iter().fold((0, 0), |(periods, missed), beside| (periods + beside.periods, missed + beside.missed));
+        reports.iter().fold((0, 0), |(periods, missed), beside| (periods + beside.periods, missed + beside.missed));
     if periods > 0 {
         metrics.insert(Metric::MusicMissed.key().to_owned(), 100.0 * f64::from(missed) / f64::from(periods));
     }
@@ -150,13 +153,13 @@ fn figures(front: Front, told: &[Beside], lasted_ms: f64) -> Metrics {
 }
 
 /// A running task; dropping it ends it.
-pub(super) struct Playing {
+pub(super) struct RunningTask {
     child: Child,
     commands: Option<ChildStdin>,
     what: String,
 }
 
-impl Playing {
+impl RunningTask {
     pub(super) fn spawn(mut command: Command, what: String) -> anyhow::Result<Self> {
         let program = command.get_program().to_owned();
         let child = command.stdout(Stdio::piped()).spawn();
@@ -185,7 +188,7 @@ impl Playing {
     }
 }
 
-impl Drop for Playing {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         drop(self.commands.take());
         // A task that has exited cannot be killed, and is only waited for.
@@ -226,9 +229,9 @@ mod tests {
 
     #[test]
     fn the_figures_of_all_neighbours_are_combined() {
-        let beside = |cpu_ms, periods, missed| Beside { cpu_ms, periods, missed };
+        let beside = |cpu_ms, periods, missed| BackgroundReport { cpu_ms, periods, missed };
         let switches = Some(Switches { migrations: 3, preemptions: 40 });
-        let front = Front { foreground_ms: 900.0, switches };
+        let front = ForegroundReport { foreground_ms: 900.0, switches };
         let found = figures(front, &[beside(50.0, 40, 1), beside(700.0, 0, 0)], 1000.0);
         let expected = [
             ("background_percent", 75.0),
@@ -238,6 +241,6 @@ mod tests {
             ("preemptions", 40.0),
         ];
         assert_eq!(found, expected.map(|(key, figure)| (key.to_owned(), figure)).into());
-        assert_eq!(figures(Front { switches: None, ..front }, &[], 1000.0).len(), 1, "alone");
+        assert_eq!(figures(ForegroundReport { switches: None, ..front }, &[], 1000.0).len(), 1, "alone");
     }
 }

@@ -24,7 +24,7 @@ use brisk_sys::process::schedstat;
 use brisk_sys::{BootTime, Root, process};
 
 /// Limit for an answer of the daemon.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The CPU time of a daemon.
 #[cfg(feature = "lab")]
@@ -46,15 +46,15 @@ impl Daemon {
     /// Starts `brisk daemon` and returns once its control socket answers.
     pub(super) fn start(root: &Root, folder: &Path, configuration: &toml::Table) -> anyhow::Result<Self> {
         let file = folder.join("arm.toml");
-        fs::write(&file, acting(configuration).to_string())
+        fs::write(&file, with_launch_enabled(configuration).to_string())
             .with_context(|| format!("cannot write {}", file.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).arg("daemon").arg("--config").arg(&file);
         // The daemon restores what it holds even when the experiment is killed.
-        parent_death::follow(&mut command, Signal::TERM);
+        parent_death::die_with_parent(&mut command, Signal::TERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("cannot start brisk daemon")?;
         let mut daemon = Self { child, socket: root.runtime_folder().join("control") };
-        let limit = BootTime::now() + PATIENCE;
+        let limit = BootTime::now() + ANSWER_TIMEOUT;
         while daemon.status().is_err() {
             if let Some(status) = daemon.child.try_wait()? {
                 bail!("brisk daemon ended at once with {status}; see its message on stderr");
@@ -122,7 +122,7 @@ impl Daemon {
     }
 
     /// Sends it the foreground.
-    pub(super) fn put_in_foreground(&self, pid: u32) -> anyhow::Result<()> {
+    pub(super) fn set_foreground(&self, pid: u32) -> anyhow::Result<()> {
         let answer = self.ask(&format!("{{\"version\":1,\"request\":\"foreground\",\"pids\":[{pid}]}}\n"))?;
         if answer["ok"] == true { Ok(()) } else { bail!("the daemon refused the foreground: {answer}") }
     }
@@ -133,7 +133,7 @@ impl Daemon {
 
     fn ask(&self, request: &str) -> anyhow::Result<serde_json::Value> {
         let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.write_all(request.as_bytes())?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
@@ -159,7 +159,7 @@ fn run_time(root: &Root, pid: u32, name: &str) -> Duration {
 }
 
 /// `configuration` with launches enabled even where another manager exists: an arm measures brisk.
-fn acting(configuration: &toml::Table) -> toml::Table {
+fn with_launch_enabled(configuration: &toml::Table) -> toml::Table {
     let mut configuration = configuration.clone();
     let launch = configuration.entry("launch").or_insert_with(|| toml::Table::new().into());
     if let Some(launch) = launch.as_table_mut() {

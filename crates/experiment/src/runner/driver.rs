@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::lookup::{Cast, Manager};
+use crate::lookup::{LookupProcesses, Manager};
 use crate::spec::{Arm, LookupArm};
 use brisk_sys::Root;
 use brisk_sys::binder::WireFormat;
@@ -35,9 +35,9 @@ impl<'a> Driver<'a> {
     }
 
     /// Sets the cache for the arm, whatever the previous arm has left, and starts the manager and so many services.
-    pub(super) fn start(&self, services: u32) -> anyhow::Result<Cast> {
+    pub(super) fn start(&self, services: u32) -> anyhow::Result<LookupProcesses> {
         self.settings().apply()?;
-        Cast::start(&self.device, self.format, &Manager::named(&self.arm.manager), services as usize)
+        LookupProcesses::start(&self.device, self.format, &Manager::named(&self.arm.manager), services as usize)
     }
 
     /// Lookups that the driver's cache has answered so far.
@@ -47,7 +47,7 @@ impl<'a> Driver<'a> {
     }
 
     /// True when the arm itself switches the cache on.
-    pub(super) fn keeps_answers(&self) -> bool {
+    pub(super) fn is_cache_enabled(&self) -> bool {
         self.arm.cache.get("mode").is_some_and(|mode| mode != "off")
     }
 }

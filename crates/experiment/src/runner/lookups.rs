@@ -54,11 +54,11 @@ fn measure(
     root: &Root,
 ) -> anyhow::Result<Metrics> {
     let arm = Arm { driver, workload, root, seed: replicate.seed };
-    let _cast = arm.driver.start(workload.services)?;
+    let _processes = arm.driver.start(workload.services)?;
     let names = names(workload.services as usize);
     let before = arm.driver.answered();
     let figures = match *point {
-        Point::Lookups(_) => arm.row(&names)?,
+        Point::Lookups(_) => arm.sequential_lookups(&names)?,
         Point::Clients(clients) => vec![(Metric::LookupTime, arm.crowd(&names, clients)?)],
         Point::Application(index) => arm.application(&names, index)?,
         Point::Work(_)
@@ -71,7 +71,7 @@ fn measure(
         }
     };
     let hits = arm.driver.answered() - before;
-    let is_on = arm.driver.keeps_answers();
+    let is_on = arm.driver.is_cache_enabled();
     // All lookups of an application may be misses.
     if hits > 0 && !is_on || hits == 0 && is_on && !matches!(point, Point::Application(_)) {
         bail!("the driver's cache answered {hits} lookups with the settings {:?}", arm.driver.arm.cache);
@@ -85,18 +85,18 @@ impl Arm<'_> {
     }
 
     /// One client: lookups, then misses.
-    fn row(&self, names: &[String]) -> anyhow::Result<Vec<(Metric, f64)>> {
+    fn sequential_lookups(&self, names: &[String]) -> anyhow::Result<Vec<(Metric, f64)>> {
         let mut client = Client::open(&self.driver.device, self.driver.format)?;
         let plan = self.lookups(names);
         let measured = plan.measure(&mut client)?;
         let settings = self.driver.settings();
         // What a process did before affects the cost of its lookup: without a cache it writes to a file as well.
         let parameter = if self.driver.arm.cache.is_empty() { Some(self.root.read(PARAMETER)?) } else { None };
-        let mut forget = || {
+        let mut flush = || {
             let done = parameter.as_ref().map(|held| self.root.write(PARAMETER, held));
-            Ok(done.unwrap_or_else(|| settings.forget())?)
+            Ok(done.unwrap_or_else(|| settings.flush())?)
         };
-        let misses = plan.misses(&mut client, self.workload.misses as usize, &mut forget)?;
+        let misses = plan.misses(&mut client, self.workload.misses as usize, &mut flush)?;
         if measured.unit != TickUnit::Instructions {
             bail!("the processor's counter does not count instructions here");
         }

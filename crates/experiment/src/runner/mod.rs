@@ -28,7 +28,7 @@ use rustix::time::Timespec;
 
 use super::load;
 use super::metric::Metric;
-use super::plan::{Course, Line, Measured, Plan, Replicate};
+use super::plan::{Line, Measured, Plan, Replicate, StepMetric};
 use super::point::Point;
 use super::spec::{Arm, Launches, Workload};
 use background::Background;
@@ -106,7 +106,7 @@ fn run_launches(
     let _guardian = if plan.guarded { Some(Guardian::start(Holder::Experiment, &folder, root)?) } else { None };
     settings.pin_at_maximum().context("cannot calibrate at the highest frequency")?;
     let turns_per_ms = load::turns_per_ms();
-    settings.give_back()?;
+    settings.restore()?;
     let meter = Meter::find(root);
     report(&Line::Device { device: describe(root, meter.as_ref())? })?;
     let application = install_application(&folder)?;
@@ -114,7 +114,7 @@ fn run_launches(
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         runner.replicate(replicate, arm, point, &mut finding.metrics)
     })?;
-    runner.settings.give_back()
+    runner.settings.restore()
 }
 
 /// The figures of a replicate, by [`Metric::key`].
@@ -125,7 +125,7 @@ type Metrics = BTreeMap<String, f64>;
 struct Finding {
     metrics: Metrics,
     events: BTreeMap<String, Vec<f64>>,
-    courses: BTreeMap<Course, Vec<f64>>,
+    courses: BTreeMap<StepMetric, Vec<f64>>,
 }
 
 /// Passes every replicate of `plan` to `measure`, in order, until `interrupted` becomes true. The inner error of `measure`
@@ -180,7 +180,7 @@ impl Runner<'_> {
             None => None,
         };
         let hold = if arm.boot_hold { Some(BootHold::start(self.root, &self.folder)?) } else { None };
-        forget_the_arm_before();
+        wake_cpu_for_governors();
         let places = arm.brisk.as_ref().is_some_and(|configuration| configuration.contains_key("placement"));
         let mut outcome = self.measure(replicate, point, daemon.as_ref().filter(|_| places), metrics);
         if let Some(hold) = hold {
@@ -214,20 +214,20 @@ impl Runner<'_> {
                 let window_ms = work_ms + self.workload.window_beyond_work_ms;
                 let window = Duration::from_millis(u64::from(window_ms));
                 let mut launched = launch::Application::start(self, work_ms)?;
-                daemon.map_or(Ok(()), |daemon| daemon.put_in_foreground(launched.pid()))?;
+                daemon.map_or(Ok(()), |daemon| daemon.set_foreground(launched.pid()))?;
                 let screen = launched.first_screen()?;
                 if BootTime::now() >= started + window {
                     bail!("the launch took longer than the window");
                 }
                 if self.workload.energy {
-                    self.watch_energy_until(started + window, &mut readings);
+                    self.sample_energy_until(started + window, &mut readings);
                 }
                 drop(launched);
                 metrics.insert(Metric::Launch.key().to_owned(), screen.launch_ms(started));
                 metrics.insert(Metric::Basic.key().to_owned(), screen.basic_ms(started));
             }
             Point::Idle(idle_ms) => {
-                self.watch_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
+                self.sample_energy_until(started + Duration::from_millis(u64::from(idle_ms)), &mut readings);
             }
             Point::Lookups(_)
             | Point::Clients(_)
@@ -252,7 +252,7 @@ impl Runner<'_> {
     }
 
     /// Sleeps until `until` and then reads the meter; a meter of momentary power is also read in between.
-    fn watch_energy_until(&self, until: BootTime, readings: &mut Vec<Reading>) {
+    fn sample_energy_until(&self, until: BootTime, readings: &mut Vec<Reading>) {
         if self.meter.as_ref().is_some_and(|meter| !meter.accumulates()) {
             let mut next = BootTime::now() + POWER_PERIOD;
             while next < until {
@@ -268,7 +268,7 @@ impl Runner<'_> {
 
 /// Wakes the CPU a few times. Governors do not wake an idle CPU to sample it: without this, a launch after a long rest might
 /// begin at the frequency of the previous arm.
-fn forget_the_arm_before() {
+fn wake_cpu_for_governors() {
     let (count, period) = WAKE_UPS;
     for _ in 0..count {
         sleep_until(BootTime::now() + period);

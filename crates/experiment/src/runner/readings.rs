@@ -22,14 +22,14 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     report(&Line::Device { device: describe(root, None)? })?;
     let begun = BootTime::now();
-    let waited_us = || psi::memory(root).ok().map(|pressure| pressure.some.total_us);
-    let before_us = waited_us();
+    let memory_stall_us = || psi::memory(root).ok().map(|pressure| pressure.some.total_us);
+    let before_us = memory_stall_us();
     run_replicates(plan, interrupted, report, |_, arm, _, finding| {
         let how = arm.reads.context("an arm of readings names its way to read")?;
         let measured = reading_us(root, how, readings.count);
         Ok(measured.map(|us| finding.metrics = Metrics::from([(Metric::Reading.key().to_owned(), us)])))
     })?;
-    let waited = before_us.zip(waited_us()).map(|(before_us, after_us)| {
+    let waited = before_us.zip(memory_stall_us()).map(|(before_us, after_us)| {
         100.0 * after_us.saturating_sub(before_us) as f64 / BootTime::now().since(begun).as_micros().max(1) as f64
     });
     report(&Line::Note { note: note(root, waited)? })
@@ -55,9 +55,9 @@ fn reading_us(root: &Root, how: Reading, rounds: u32) -> anyhow::Result<f64> {
 }
 
 /// The note about the device in the result.
-fn note(root: &Root, waited_percent: Option<f64>) -> anyhow::Result<String> {
+fn note(root: &Root, memory_stall_percent: Option<f64>) -> anyhow::Result<String> {
     let snapshot = MemorySnapshot::take(root, false).context("the headroom cannot be determined")?;
-    let pressure = waited_percent.map_or_else(
+    let pressure = memory_stall_percent.map_or_else(
         || "this kernel does not report how long tasks waited for memory".to_owned(),
         |percent| format!("some task waited for memory {percent:.2} % of the time"),
     );

@@ -30,11 +30,11 @@ impl RunnerSettings {
     pub(super) fn apply(&mut self, arm: &Arm) -> anyhow::Result<()> {
         self.release_all_but_governors()?;
         for policy in policies(&self.root)? {
-            self.govern(&policy, arm)?;
+            self.set_governor(&policy, arm)?;
         }
         // Another governor has other tunables.
         for policy in policies(&self.root)? {
-            self.tune(&policy, arm)?;
+            self.set_tunables(&policy, arm)?;
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl RunnerSettings {
     ///
     /// # Errors
     /// Names what could not be restored.
-    pub(super) fn give_back(&mut self) -> anyhow::Result<()> {
+    pub(super) fn restore(&mut self) -> anyhow::Result<()> {
         let refused = self.journal.release_all().into_iter().find_map(|restoration| match restoration.outcome {
             RestoreOutcome::Refused { error } => Some(format!("{}: {error}", restoration.target)),
             _ => None,
@@ -59,7 +59,7 @@ impl RunnerSettings {
         refused.map_or(Ok(()), |refusal| bail!("could not be restored: {refusal}; `brisk restore` tries again"))
     }
 
-    fn govern(&mut self, policy: &FrequencyPolicy, arm: &Arm) -> anyhow::Result<()> {
+    fn set_governor(&mut self, policy: &FrequencyPolicy, arm: &Arm) -> anyhow::Result<()> {
         let file = policy.folder.join("scaling_governor");
         match &arm.governor {
             None => self.release(&Target::Tunable(file)),
@@ -71,7 +71,7 @@ impl RunnerSettings {
         }
     }
 
-    fn tune(&mut self, policy: &FrequencyPolicy, arm: &Arm) -> anyhow::Result<()> {
+    fn set_tunables(&mut self, policy: &FrequencyPolicy, arm: &Arm) -> anyhow::Result<()> {
         if !arm.tunables.is_empty() {
             let folder = governor_tunables(&self.root, policy)
                 .with_context(|| format!("the governor {} of {} has no tunables", policy.governor, policy.name))?;
@@ -185,7 +185,7 @@ mod tests {
         }
         settings.pin_at_maximum().unwrap();
         settings.apply(&arm("governor = \"performance\"")).unwrap();
-        settings.give_back().unwrap();
+        settings.restore().unwrap();
         assert_eq!(values(&root), before);
         settings.apply(&arm("governor = \"performance\"")).unwrap();
         drop(settings);

@@ -5,11 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Arm, Experiment};
-use crate::claim::{At, Claim};
+use crate::claim::{Claim, PointSelector};
 use crate::point::Point;
 
 /// Separates the names of the foreground and of the background.
-const BESIDE: &str = " / ";
+const NAME_SEPARATOR: &str = " / ";
 
 /// Combinations that are run one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Combination {
     /// The program that the user waits for.
     pub foreground: Foreground,
     /// The background programs, each in a process of its own.
-    pub background: Vec<Neighbour>,
+    pub background: Vec<BackgroundProgram>,
     /// True for one that the quick form runs as well.
     #[serde(default)]
     pub quick: bool,
@@ -71,7 +71,7 @@ pub enum Foreground {
 /// A background program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Neighbour {
+pub enum BackgroundProgram {
     /// 1 ms of work every 20 ms that must be done before the next.
     Music,
     /// 15 ms of work, then a wait of 25 ms.
@@ -120,7 +120,7 @@ impl Foreground {
     }
 
     /// Approximate duration undisturbed, in milliseconds: paced programs take as long in any arm.
-    pub fn lasts_ms(self) -> u32 {
+    pub fn duration_ms(self) -> u32 {
         match self {
             Self::Thread | Self::Workers | Self::Messages | Self::Compile => 1200,
             Self::Threads => 1800,
@@ -131,7 +131,7 @@ impl Foreground {
     }
 }
 
-impl Neighbour {
+impl BackgroundProgram {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Music, Self::Download, Self::Bursts, Self::Hog, Self::Compile, Self::Messages];
 
@@ -151,7 +151,7 @@ impl Neighbour {
 impl fmt::Display for Combination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let background: Vec<&str> = self.background.iter().map(|neighbour| neighbour.name()).collect();
-        write!(f, "{}{BESIDE}{}", self.foreground.name(), background.join(" + "))
+        write!(f, "{}{NAME_SEPARATOR}{}", self.foreground.name(), background.join(" + "))
     }
 }
 
@@ -164,7 +164,7 @@ impl Combination {
 
 /// True when `name` names the combination `point`: the whole, or the foreground alone.
 pub fn is_named(point: &str, name: &str) -> bool {
-    point == name || point.split_once(BESIDE).is_some_and(|(foreground, _)| foreground == name)
+    point == name || point.split_once(NAME_SEPARATOR).is_some_and(|(foreground, _)| foreground == name)
 }
 
 impl Combinations {
@@ -218,28 +218,28 @@ impl Combinations {
         if self.of_form(true).next().is_none() {
             return Some("combinations: at least one must be `quick`".into());
         }
-        let is_again = |(index, combination): (usize, &Combination)| self.list[..index].contains(combination);
+        let is_duplicate = |(index, combination): (usize, &Combination)| self.list[..index].contains(combination);
         if self.list.iter().any(|combination| combination.background.is_empty())
-            || self.list.iter().enumerate().any(is_again)
+            || self.list.iter().enumerate().any(is_duplicate)
         {
             return Some("combinations: each has a background, and none is listed twice".into());
         }
-        let lonely = experiment.arms.iter().filter(|arm| arm.alone);
-        let strange = |arm: &&Arm| arm.baseline || arm.brisk.is_some();
-        if lonely.clone().count() > 1 || lonely.clone().any(|arm| strange(&arm)) {
+        let alone_arms = experiment.arms.iter().filter(|arm| arm.alone);
+        let is_invalid_alone_arm = |arm: &&Arm| arm.baseline || arm.brisk.is_some();
+        if alone_arms.clone().count() > 1 || alone_arms.clone().any(|arm| is_invalid_alone_arm(&arm)) {
             return Some("one arm is `alone`, and neither the baseline nor with brisk".into());
         }
-        let is_strange = |arm: &Arm| {
+        let has_unsupported_setting = |arm: &Arm| {
             let others = arm.lookup.is_some() || arm.swap.is_some() || arm.boot_hold || arm.reads.is_some();
             others || !arm.beside.is_empty()
         };
-        let stranger = experiment.arms.iter().find(|arm| is_strange(arm));
-        stranger.map(|arm| format!("arm {}: what it sets belongs to other workloads", arm.name))
+        let unsupported_arm = experiment.arms.iter().find(|arm| has_unsupported_setting(arm));
+        unsupported_arm.map(|arm| format!("arm {}: what it sets belongs to other workloads", arm.name))
     }
 
     /// The first fault in a claim about them.
     pub(super) fn claim_fault(&self, claim: &Claim, experiment: &Experiment) -> Option<String> {
-        let At::Named(names) = &claim.at else { return None };
+        let PointSelector::Named(names) = &claim.at else { return None };
         for name in names {
             let mut named = self.list.iter().filter(|combination| is_named(&combination.to_string(), name)).peekable();
             if named.peek().is_none() {

@@ -2,8 +2,8 @@
 
 #[cfg(feature = "lab")]
 mod combinations;
-mod fault;
 mod openings;
+mod validate;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +17,10 @@ use super::point::Point;
 use brisk_base::toml_text;
 use brisk_report::proof::Timekeeping;
 #[cfg(feature = "lab")]
-pub use combinations::{Combination, Combinations, Foreground, Neighbour, is_named};
-pub use openings::Openings;
+pub use combinations::{BackgroundProgram, Combination, Combinations, Foreground, is_named};
 #[cfg(feature = "lab")]
-pub use openings::Together;
+pub use openings::DeviceEnvironment;
+pub use openings::Openings;
 pub use workload::{
     Background, Boots, Bursts, Launches, Lookups, Preloading, Program, Reading, Readings, Reboots, Workload,
 };
@@ -325,7 +325,7 @@ impl Experiment {
     }
 
     /// The arms that are not run at some of [`Experiment::points`]: the foreground alone, where no claim needs it.
-    pub fn left_out(&self, quick: bool) -> BTreeSet<(usize, usize)> {
+    pub fn excluded_cells(&self, quick: bool) -> BTreeSet<(usize, usize)> {
         let points = self.points(quick);
         let is_left_out = |&(arm, point): &(usize, usize)| self.arms[arm].alone && !self.is_run_alone(&points[point]);
         let all = (0..self.arms.len()).flat_map(|arm| (0..points.len()).map(move |point| (arm, point)));
@@ -344,12 +344,12 @@ impl Experiment {
     }
 
     /// The arms that are run fewer times than others.
-    pub fn at_most(&self, quick: bool) -> BTreeMap<usize, u32> {
+    pub fn replicate_limits(&self, quick: bool) -> BTreeMap<usize, u32> {
         let arms = self.arms.iter().enumerate().filter(|_| !quick);
         arms.filter_map(|(index, arm)| Some((index, arm.full?))).collect()
     }
 
-    /// How often each arm is run at each of [`Experiment::points`], unless [`Experiment::at_most`] says fewer.
+    /// How often each arm is run at each of [`Experiment::points`], unless [`Experiment::replicate_limits`] says fewer.
     pub fn replicates_by_point(&self, quick: bool) -> Vec<u32> {
         let everywhere = |count: u32| vec![count; self.points(quick).len()];
         match &self.replicates.full {

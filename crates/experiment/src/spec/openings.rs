@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Experiment;
 #[cfg(feature = "lab")]
-use super::Neighbour;
+use super::BackgroundProgram;
+use super::Experiment;
 use crate::applications::Applications;
 use brisk_report::proof::Timekeeping;
 #[cfg(feature = "lab")]
@@ -29,20 +29,20 @@ pub struct Openings {
     pub single: bool,
     /// A whole device around them: services that each application looks up, governors, background programs.
     #[cfg(feature = "lab")]
-    pub together: Option<Together>,
+    pub together: Option<DeviceEnvironment>,
 }
 
 /// A whole device around the applications.
 #[cfg(feature = "lab")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Together {
+pub struct DeviceEnvironment {
     /// Services that are registered and looked up by their popularity.
     pub services: u32,
     /// Lookups of an application at each of its openings.
     pub lookups: u32,
     /// Programs that run in the background all the time.
-    pub background: Vec<Neighbour>,
+    pub background: Vec<BackgroundProgram>,
 }
 
 impl Openings {
@@ -88,12 +88,12 @@ impl Experiment {
         if let Some(together) = &openings.together {
             return self.together_fault(together);
         }
-        let stranger = self.arms.iter().find(|arm| arm.lookup.is_some());
-        stranger.map(|arm| format!("arm {}: lookup belongs to experiments with lookups", arm.name))
+        let unsupported_arm = self.arms.iter().find(|arm| arm.lookup.is_some());
+        unsupported_arm.map(|arm| format!("arm {}: lookup belongs to experiments with lookups", arm.name))
     }
 
     #[cfg(feature = "lab")]
-    fn together_fault(&self, together: &Together) -> Option<String> {
+    fn together_fault(&self, together: &DeviceEnvironment) -> Option<String> {
         if together.services == 0 || together.lookups == 0 {
             return Some("applications.together: services and lookups must be above zero".into());
         }

@@ -1,7 +1,7 @@
 //! The format of an experiment's file.
 
 use super::*;
-use crate::claim::At;
+use crate::claim::PointSelector;
 
 const MINIMAL: &str = r#"name = "small"
 title = "Small"
@@ -41,7 +41,7 @@ fn a_minimal_experiment_is_read() {
     let experiment = Experiment::parse("small", MINIMAL).unwrap();
     assert_eq!(experiment.arms[0].tunables["sampling_rate"], "100000");
     assert_eq!(experiment.points(true), [Point::Work(200), Point::Work(400)]);
-    assert_eq!(experiment.claims[0].at, At::Each);
+    assert_eq!(experiment.claims[0].at, PointSelector::Each);
     assert_eq!((experiment.baseline(), experiment.replicates.warm_up), (0, 1));
     // An experiment without a quick form.
     Experiment::parse("small", &MINIMAL.replacen("quick = 2", "quick = 0", 1)).unwrap();
@@ -258,8 +258,8 @@ fn combinations_are_points_and_their_mistakes_are_named() {
     let names: Vec<String> = experiment.points(false).iter().map(Point::to_string).collect();
     assert_eq!(names, ["frames / music + hog", "thread / music + hog + hog"]);
     assert_eq!((experiment.points(true).len(), experiment.subject()), (1, Subject::Combinations));
-    assert_eq!(experiment.left_out(false), BTreeSet::from([(0, 1)]), "no claim needs the thread alone");
-    assert!(experiment.left_out(true).is_empty());
+    assert_eq!(experiment.excluded_cells(false), BTreeSet::from([(0, 1)]), "no claim needs the thread alone");
+    assert!(experiment.excluded_cells(true).is_empty());
     for (from, to, expected) in [
         ("at = [\"frames\"]", "at = [\"frame\"]", "claim placement.x: there is no combination \"frame\""),
         ("at = [\"frames\"]", "at = [\"thread\"]", "the foreground of \"thread\" is not run alone"),

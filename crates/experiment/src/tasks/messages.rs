@@ -5,37 +5,37 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{joined, named};
+use super::{join_thread, spawn_named};
 
 /// Senders, and as many receivers.
 const SENDERS: usize = 8;
 const MESSAGE_BYTES: usize = 100;
 
-/// Every sender sends to every receiver, round after round, while `goes_on` is true for the number of the round.
+/// Every sender sends to every receiver, round after round, while `should_run` is true for the number of the round.
 ///
 /// # Errors
 /// When a socket or a thread cannot be created.
-pub(super) fn exchange(goes_on: impl Fn(u32) -> bool + Sync) -> io::Result<()> {
+pub(super) fn exchange(should_run: impl Fn(u32) -> bool + Sync) -> io::Result<()> {
     let pairs = (0..SENDERS).map(|_| UnixStream::pair()).collect::<io::Result<Vec<_>>>()?;
     let (inlets, outlets): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
     thread::scope(|scope| {
-        let mut crew = Vec::new();
+        let mut handles = Vec::new();
         for _ in 0..SENDERS {
             let inlets = inlets.iter().map(UnixStream::try_clone).collect::<io::Result<Vec<_>>>()?;
-            crew.push(named(scope, "sender", || send(inlets, &goes_on))?);
+            handles.push(spawn_named(scope, "sender", || send(inlets, &should_run))?);
         }
         // The last sender that ends closes the sockets, and so ends the receivers.
         drop(inlets);
         for outlet in outlets {
-            crew.push(named(scope, "receiver", || receive(outlet))?);
+            handles.push(spawn_named(scope, "receiver", || receive(outlet))?);
         }
-        crew.into_iter().try_for_each(joined)
+        handles.into_iter().try_for_each(join_thread)
     })
 }
 
-fn send(mut inlets: Vec<UnixStream>, goes_on: &(impl Fn(u32) -> bool + Sync)) -> io::Result<()> {
+fn send(mut inlets: Vec<UnixStream>, should_run: &(impl Fn(u32) -> bool + Sync)) -> io::Result<()> {
     let message = [7; MESSAGE_BYTES];
-    for _ in (0u32..).take_while(|&round| goes_on(round)) {
+    for _ in (0u32..).take_while(|&round| should_run(round)) {
         inlets.iter_mut().try_for_each(|inlet| inlet.write_all(&message))?;
     }
     Ok(())
@@ -55,7 +55,7 @@ fn receive(mut outlet: UnixStream) -> io::Result<()> {
 ///
 /// # Errors
 /// As `exchange`.
-pub fn rounds_lasting(length: Duration) -> io::Result<u32> {
+pub fn calibrate_rounds(length: Duration) -> io::Result<u32> {
     const TRIAL: Duration = Duration::from_millis(100);
     let mut rounds = 32;
     loop {

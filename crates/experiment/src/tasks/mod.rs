@@ -3,10 +3,10 @@
 //! Each loads a scheduler as programs of its kind do: by its running time, its waits, and its number of threads or processes.
 //! None of them needs a disk, so that they compete only for CPUs.
 
-mod beside;
-mod front;
+mod background;
+mod foreground;
 mod messages;
-mod paced;
+mod periodic;
 mod suite;
 
 use std::io;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use brisk_base::work::Work;
 use brisk_sys::sched::thread_switches::Switches;
 
-pub use messages::rounds_lasting;
+pub use messages::calibrate_rounds;
 pub use suite::{ENGINE, Suite};
 
 /// The work of a build's short-lived process, besides its start and end.
@@ -30,7 +30,7 @@ const JOBS: usize = 2;
 
 /// How tasks run on this device.
 #[derive(Debug, Clone)]
-pub struct Player {
+pub struct TaskRunner {
     /// Turns of the work loop in a millisecond at the highest frequency.
     pub turns_per_ms: u64,
     /// This program, which is also a build's short-lived process.
@@ -39,7 +39,7 @@ pub struct Player {
 
 /// A foreground's report at its end: one JSON line on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Front {
+pub struct ForegroundReport {
     /// The user's wait, in milliseconds.
     pub foreground_ms: f64,
     /// The switches of its threads that are alive at its end; `None` where the kernel does not report them.
@@ -49,7 +49,7 @@ pub struct Front {
 
 /// A neighbour's report at its end, about the time since its start command.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct BackgroundReport {
     /// CPU time of it and its children, in milliseconds.
     pub cpu_ms: f64,
     /// Its periods, where it has any.
@@ -58,7 +58,7 @@ pub struct Beside {
     pub missed: u32,
 }
 
-impl Player {
+impl TaskRunner {
     fn work(&self, milliseconds: u64) {
         self.work_us(milliseconds * 1000);
     }
@@ -89,7 +89,7 @@ impl Player {
 }
 
 /// A thread with a name, which tools that list threads show.
-fn named<'scope, T: Send + 'scope>(
+fn spawn_named<'scope, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     name: &str,
     body: impl FnOnce() -> T + Send + 'scope,
@@ -98,7 +98,7 @@ fn named<'scope, T: Send + 'scope>(
 }
 
 /// A result of a thread, which does not panic.
-fn joined<T>(handle: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+fn join_thread<T>(handle: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     handle.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")))
 }
 

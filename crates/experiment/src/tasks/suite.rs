@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use super::Front;
+use super::ForegroundReport;
 
 const SUITE: &str = include_str!("suite.js");
 /// The program that runs the suite.
@@ -25,7 +25,7 @@ impl Suite {
     ///
     /// # Errors
     /// When the file cannot be written, or node cannot run it.
-    pub fn lasting(length: Duration, folder: &Path) -> anyhow::Result<Self> {
+    pub fn calibrate(length: Duration, folder: &Path) -> anyhow::Result<Self> {
         const TRIAL: u32 = 40;
         let file = folder.join("suite.js");
         fs::write(&file, SUITE).with_context(|| format!("cannot write {}", file.display()))?;
@@ -34,12 +34,13 @@ impl Suite {
         if !output.status.success() {
             bail!("{ENGINE} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
         }
-        let front: Front = serde_json::from_slice(&output.stdout).context("the suite did not report its time")?;
+        let front: ForegroundReport =
+            serde_json::from_slice(&output.stdout).context("the suite did not report its time")?;
         let rounds = length.as_secs_f64() * 1000.0 / (front.foreground_ms / f64::from(TRIAL));
         Ok(Self { rounds: (rounds as u32).max(1), ..trial })
     }
 
-    /// The command that runs it once, for all its rounds; it prints a [`Front`].
+    /// The command that runs it once, for all its rounds; it prints a [`ForegroundReport`].
     pub fn command(&self) -> Command {
         let mut command = Command::new(ENGINE);
         command.arg(&self.file).arg(self.rounds.to_string()).stdin(Stdio::null());

@@ -3,31 +3,31 @@
 
 use brisk_base::toml_text::Located;
 
-use super::claim::{At, Centre, Claim, Judge, Measure, Requirement};
+use super::claim::{Centre, Claim, Measure, PointSelector, Requirement, VerdictBasis};
 use super::point::Point;
 use super::samples::{Samples, pick};
 use super::spec::Experiment;
 #[cfg(feature = "lab")]
 use super::spec::is_named;
 use super::statistics::{
-    cliffs_delta, far_interval, mean, median, permutation_p, quantile, standard_deviation, stratified_bootstrap,
+    cliffs_delta, interval_99_9, mean, median, permutation_p, quantile, standard_deviation, stratified_bootstrap,
 };
 use brisk_report::proof::{ClaimResult, Verdict};
 
 /// The significance level of the permutation test.
-const CHANCE: f64 = 0.05;
+const SIGNIFICANCE_LEVEL: f64 = 0.05;
 
 /// The outcome of every claim of `experiment`, in the order of its file.
 pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
-    experiment.claims.iter().flat_map(|claim| judge_one(experiment, claim, quick, samples)).collect()
+    experiment.claims.iter().flat_map(|claim| judge_claim(experiment, claim, quick, samples)).collect()
 }
 
 /// The outcome of one claim, at each of its points.
-pub fn judge_one(experiment: &Experiment, claim: &Claim, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
-    let groups = points_of(&claim.at, samples.points());
+pub fn judge_claim(experiment: &Experiment, claim: &Claim, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
+    let groups = point_groups(&claim.at, samples.points());
     let count = groups.len();
     let judged = |(label, points): (String, Vec<usize>)| {
-        Judged::new(experiment, claim, samples, &points).result(quick, label, count)
+        ClaimEvaluation::new(experiment, claim, samples, &points).result(quick, label, count)
     };
     groups.into_iter().map(judged).collect()
 }
@@ -55,17 +55,17 @@ fn verdict(requirement: Requirement, [low, high]: [f64; 2]) -> Verdict {
 }
 
 /// The groups of points that give one result each, with their label. Points that this form does not run are left out.
-fn points_of(at: &At, points: &[Point]) -> Vec<(String, Vec<usize>)> {
+fn point_groups(at: &PointSelector, points: &[Point]) -> Vec<(String, Vec<usize>)> {
     let wanted = |point: &Point| match (at, point) {
-        (At::Idle, point) => matches!(point, Point::Idle(_)),
-        (At::Each | At::Mean, point) => !matches!(point, Point::Idle(_)),
-        (At::Work(list), Point::Work(work_ms)) => list.contains(work_ms),
+        (PointSelector::Idle, point) => matches!(point, Point::Idle(_)),
+        (PointSelector::Each | PointSelector::Mean, point) => !matches!(point, Point::Idle(_)),
+        (PointSelector::Work(list), Point::Work(work_ms)) => list.contains(work_ms),
         #[cfg(feature = "lab")]
-        (At::Named(names), Point::Combination(point)) => names.iter().any(|name| is_named(point, name)),
+        (PointSelector::Named(names), Point::Combination(point)) => names.iter().any(|name| is_named(point, name)),
         _ => false,
     };
     let chosen = points.iter().enumerate().filter(|(_, point)| wanted(point));
-    if *at == At::Mean {
+    if *at == PointSelector::Mean {
         return vec![(String::new(), chosen.map(|(index, _)| index).collect())];
     }
     chosen.map(|(index, point)| (point.to_string(), vec![index])).collect()
@@ -75,27 +75,27 @@ fn points_of(at: &At, points: &[Point]) -> Vec<(String, Vec<usize>)> {
 struct Figures {
     measured: f64,
     ci: [f64; 2],
-    far: [f64; 2],
+    ci_99_9: [f64; 2],
 }
 
 impl Figures {
     /// The verdict of the intervals on `requirement`.
     fn by_interval(&self, requirement: Requirement) -> Verdict {
         match verdict(requirement, self.ci) {
-            Verdict::NotShown if verdict(requirement, self.far) != Verdict::NotShown => Verdict::Inconclusive,
+            Verdict::NotShown if verdict(requirement, self.ci_99_9) != Verdict::NotShown => Verdict::Inconclusive,
             verdict => verdict,
         }
     }
 }
 
 /// One claim with its samples, point by point.
-struct Judged<'a> {
+struct ClaimEvaluation<'a> {
     claim: &'a Claim,
-    points: Vec<Paired>,
+    points: Vec<PairedSamples>,
 }
 
 /// The figures at one point: for each role, those of the blocks that have them for all roles.
-struct Paired {
+struct PairedSamples {
     arm: Vec<f64>,
     against: Vec<f64>,
     toward: Vec<f64>,
@@ -103,7 +103,7 @@ struct Paired {
     events: Vec<Vec<f64>>,
 }
 
-impl Paired {
+impl PairedSamples {
     /// The figure of `claim` from the blocks `drawn`.
     fn figure(&self, claim: &Claim, drawn: &[usize]) -> f64 {
         let centre: fn(&[f64]) -> f64 = match claim.centre {
@@ -111,7 +111,7 @@ impl Paired {
             Centre::Mean => mean,
         };
         let of = |role: &[f64]| centre(&pick(role, drawn));
-        if let Some(share) = claim.measure.share_of_events() {
+        if let Some(share) = claim.measure.event_quantile() {
             let mut events: Vec<f64> = drawn.iter().flat_map(|&block| self.events[block].iter().copied()).collect();
             events.sort_unstable_by(f64::total_cmp);
             return quantile(&events, share);
@@ -169,7 +169,7 @@ fn paired_figure(measure: Measure, [arm, against, toward]: &[Vec<f64>; 3], centr
     }
 }
 
-impl<'a> Judged<'a> {
+impl<'a> ClaimEvaluation<'a> {
     fn new(experiment: &Experiment, claim: &'a Claim, samples: &Samples, points: &[usize]) -> Self {
         let index = |name: &Located<String>| experiment.arm(&name.value);
         let compared = [Measure::Gain, Measure::GapClosed, Measure::Loss, Measure::OfBound, Measure::OffPrediction];
@@ -183,17 +183,16 @@ impl<'a> Judged<'a> {
         let paired = |&point: &usize| {
             let roles = claim.metrics().into_iter().zip([arm, against, toward]);
             let series: Vec<_> = roles.filter_map(|(metric, arm)| Some((metric, (arm?, point)))).collect();
-            let mut columns = samples.paired_of(&series).into_iter();
+            let mut columns = samples.paired_by_metric(&series).into_iter();
             let [arm, against, toward] =
                 [arm, against, toward].map(|role| role.and_then(|_| columns.next()).unwrap_or_default());
-            let events = match (claim.measure.share_of_events(), index(&claim.arm)) {
+            let events = match (claim.measure.event_quantile(), index(&claim.arm)) {
                 (Some(_), Some(arm)) => samples.events(claim.metric, (arm, point)),
                 _ => Vec::new(),
             };
             let longest = |events: &Vec<f64>| events.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let arm =
-                if claim.measure.share_of_events().is_some() { events.iter().map(longest).collect() } else { arm };
-            Paired { arm, against, toward, events }
+            let arm = if claim.measure.event_quantile().is_some() { events.iter().map(longest).collect() } else { arm };
+            PairedSamples { arm, against, toward, events }
         };
         Self { claim, points: points.iter().map(paired).collect() }
     }
@@ -219,14 +218,14 @@ impl<'a> Judged<'a> {
     }
 
     fn effect(&self) -> Option<f64> {
-        let delta = |point: &Paired| Some(cliffs_delta(&point.arm, point.other(self.claim.measure)?));
+        let delta = |point: &PairedSamples| Some(cliffs_delta(&point.arm, point.other(self.claim.measure)?));
         let deltas: Vec<f64> = self.points.iter().map(delta).collect::<Option<_>>()?;
         Some(mean(&deltas)).filter(|delta| delta.is_finite())
     }
 
     /// The claim's text, with the number of events where it is about events.
     fn text(&self) -> String {
-        match self.claim.measure.share_of_events() {
+        match self.claim.measure.event_quantile() {
             Some(_) => {
                 let count: usize = self.points.iter().flat_map(|point| &point.events).map(Vec::len).sum();
                 format!("{} (n = {count})", self.claim.text)
@@ -238,7 +237,7 @@ impl<'a> Judged<'a> {
     /// The verdict of the estimate and the test on `requirement`; `count` results are tested at the same time. The few
     /// replicates of a quick form do not give an estimate that can be judged alone.
     fn by_estimate(&self, requirement: Requirement, figures: &Figures, quick: bool, count: usize) -> Verdict {
-        let is_worse = figures.measured < 0.0 && self.p().is_some_and(|p| p < CHANCE / count as f64);
+        let is_worse = figures.measured < 0.0 && self.p().is_some_and(|p| p < SIGNIFICANCE_LEVEL / count as f64);
         match (is_worse, verdict(requirement, [figures.measured; 2])) {
             (true, _) => Verdict::NotShown,
             (_, Verdict::NotShown) if !quick && !self.is_wide(figures.ci) => Verdict::NotShown,
@@ -258,10 +257,10 @@ impl<'a> Judged<'a> {
         let all: Vec<Vec<usize>> = blocks.iter().map(|&blocks| (0..blocks).collect()).collect();
         let measured = if blocks.contains(&0) { f64::NAN } else { self.figure(&all) };
         let ci = stratified_bootstrap(&blocks, &mut |drawn| self.figure(drawn));
-        let figures = Figures { measured, ci, far: far_interval(measured, ci, &blocks) };
+        let figures = Figures { measured, ci, ci_99_9: interval_99_9(measured, ci, &blocks) };
         let too_wide = !quick && self.is_wide(ci);
         let judged = match claim.required {
-            Some(requirement) if claim.judged_by == Judge::Estimate => {
+            Some(requirement) if claim.judged_by == VerdictBasis::Estimate => {
                 self.by_estimate(requirement, &figures, quick, count)
             }
             Some(requirement) => figures.by_interval(requirement),

@@ -80,7 +80,7 @@ impl Cache {
         name: &str,
         fill: impl FnOnce(&Path, &Path) -> Result<(), LabError>,
     ) -> Result<PathBuf, LabError> {
-        self.entry_made_in(name, name, fill)
+        self.entry_built_at(name, name, fill)
     }
 
     /// As [`Self::entry`], in a draft folder whose path depends on `workplace` alone: entries of one workplace are made one
@@ -88,7 +88,7 @@ impl Cache {
     ///
     /// # Errors
     /// As [`Self::entry`].
-    pub fn entry_made_in(
+    pub fn entry_built_at(
         &self,
         workplace: &str,
         name: &str,
@@ -98,7 +98,7 @@ impl Cache {
         if path.is_dir() {
             return Ok(path);
         }
-        let lock = match Lock::attempt(&self.lock_path(workplace)?, FlockOperation::NonBlockingLockExclusive)? {
+        let lock = match Lock::try_lock(&self.lock_path(workplace)?, FlockOperation::NonBlockingLockExclusive)? {
             Some(lock) => lock,
             None => {
                 note!("brisk: waiting for another job that builds {workplace}");
@@ -154,7 +154,7 @@ impl Cache {
     fn remove_abandoned(&self) {
         let files = fs::read_dir(self.path(DRAFTS)).into_iter().flatten().filter_map(Result::ok);
         for path in files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "lock")) {
-            if let Ok(Some(lock)) = Lock::attempt(&path, FlockOperation::NonBlockingLockExclusive) {
+            if let Ok(Some(lock)) = Lock::try_lock(&path, FlockOperation::NonBlockingLockExclusive) {
                 let _ = remove(&lock.path.with_extension(""));
             }
         }
@@ -171,14 +171,14 @@ pub struct Lock {
 impl Lock {
     fn wait_for(path: &Path, how: FlockOperation) -> Result<Self, LabError> {
         loop {
-            if let Some(lock) = Self::attempt(path, how)? {
+            if let Some(lock) = Self::try_lock(path, how)? {
                 return Ok(lock);
             }
         }
     }
 
     /// `None` when it is held elsewhere, or when a signal interrupted the wait.
-    fn attempt(path: &Path, how: FlockOperation) -> Result<Option<Self>, LabError> {
+    fn try_lock(path: &Path, how: FlockOperation) -> Result<Option<Self>, LabError> {
         loop {
             let file = File::options().create(true).append(true).open(path).map_err(fault("open", path))?;
             match flock(&file, how) {
@@ -306,7 +306,7 @@ mod tests {
                 draft.clone_into(&mut place);
                 Ok(())
             };
-            cache.entry_made_in("kernels", name, make).unwrap();
+            cache.entry_built_at("kernels", name, make).unwrap();
             place
         });
         assert_eq!(drafts[0], drafts[1]);

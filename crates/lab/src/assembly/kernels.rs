@@ -166,8 +166,8 @@ fn run(package: &str, command: &mut Command) -> Result<(), LabError> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let tail: Vec<_> = said.lines().rev().take(15).collect();
+    let output_text = String::from_utf8_lossy(&output.stderr);
+    let tail: Vec<_> = output_text.lines().rev().take(15).collect();
     let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n  ");
     let needs = "building a kernel needs bc, bison, flex, gcc, libelf-dev, libssl-dev, make and xz-utils";
     Err(unavailable(package, format!("{program} failed ({needs}):\n  {tail}")))

@@ -103,7 +103,7 @@ pub fn with_drivers(
         drivers.push((source, driver));
     }
     let revision = format!("{}-{:016x}", kernel.revision, hasher.finish());
-    let folder = cache.entry_made_in(kernels::WORKPLACE, &format!("kernels/{revision}"), |draft, _| {
+    let folder = cache.entry_built_at(kernels::WORKPLACE, &format!("kernels/{revision}"), |draft, _| {
         note!("brisk: building {} into {}", scenario.kernel.drivers.join(", "), kernel.release);
         kernels::rebuild(draft, tree, &scenario.kernel.package, |tree| {
             drivers.iter().try_for_each(|(source, driver)| place(source, Some(driver), tree).map(drop))
@@ -154,8 +154,8 @@ fn build(
         let folder = place(source, driver, draft)?;
         rename(module, &folder)?;
         make(source, headers, &folder, architecture)?;
-        lift_objects(&folder, draft)?;
-        keep_objects(draft, source, architecture)
+        move_modules(&folder, draft)?;
+        strip_modules(draft, source, architecture)
     })
 }
 
@@ -234,8 +234,11 @@ impl Driver {
                     unavailable(source, format!("cannot run patch: {error}; install the package patch"))
                 })?;
             if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stdout).trim().replace('\n', "\n  ");
-                return Err(unavailable(source, format!("a patch does not fit {}:\n  {said}", self.tree.display())));
+                let output_text = String::from_utf8_lossy(&output.stdout).trim().replace('\n', "\n  ");
+                return Err(unavailable(
+                    source,
+                    format!("a patch does not fit {}:\n  {output_text}", self.tree.display()),
+                ));
             }
         }
         Ok(folder)
@@ -256,7 +259,7 @@ fn patched_folder(patch: &[u8]) -> Option<PathBuf> {
 }
 
 /// Moves the modules from `folder` to `draft`, which is kept.
-fn lift_objects(folder: &Path, draft: &Path) -> Result<(), LabError> {
+fn move_modules(folder: &Path, draft: &Path) -> Result<(), LabError> {
     for file in fs::read_dir(folder).map_err(fault("list", folder))?.filter_map(Result::ok) {
         let path = file.path();
         if path.extension().is_some_and(|extension| extension == "ko") {
@@ -288,14 +291,14 @@ fn make(source: &str, headers: &Path, folder: &Path, architecture: &Architecture
     if output.status.success() {
         return Ok(());
     }
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let tail: Vec<_> = said.lines().rev().take(15).collect();
+    let output_text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let tail: Vec<_> = output_text.lines().rev().take(15).collect();
     let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n  ");
     Err(unavailable(source, format!("make failed (it needs gcc, make and libelf1):\n  {tail}")))
 }
 
 /// Keeps only modules in `folder`, without debugging information, which would fill the guest's memory.
-fn keep_objects(folder: &Path, source: &str, architecture: &Architecture) -> Result<(), LabError> {
+fn strip_modules(folder: &Path, source: &str, architecture: &Architecture) -> Result<(), LabError> {
     for file in fs::read_dir(folder).map_err(fault("list", folder))?.filter_map(Result::ok) {
         let path = file.path();
         if path.is_dir() {

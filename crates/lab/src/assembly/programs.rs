@@ -60,7 +60,7 @@ pub fn build(cache: &Cache, name: &str, scenario: &Scenario) -> Result<PathBuf, 
 }
 
 /// The kernel's tests time out after thirty seconds, which is too short for an emulated machine with checks.
-const PATIENCE: &str = "\
+const ALARM_WRAPPER: &str = "\
 unsigned int __real_alarm(unsigned int seconds);
 unsigned int __wrap_alarm(unsigned int seconds) { return __real_alarm(20 * seconds); }
 ";
@@ -76,7 +76,7 @@ pub fn build_selftest(cache: &Cache, name: &str, tree: &Path, revision: &str) ->
     let folder = cache.entry(&format!("programs/{revision}-{program}"), |draft, _| {
         let source = tree.join("tools/testing/selftests").join(format!("{name}.c"));
         let patience = draft.join("patience.c");
-        std::fs::write(&patience, PATIENCE).map_err(super::cache::fault("write", &patience))?;
+        std::fs::write(&patience, ALARM_WRAPPER).map_err(super::cache::fault("write", &patience))?;
         let output = Command::new("gcc")
             .args(["-O2", "-static", "-pthread", "-Wl,--wrap=alarm", "-o"])
             .args([&draft.join(program), &source, &patience])

@@ -9,8 +9,8 @@ use brisk_sys::binder::cache::MARK_ANY;
 use brisk_sys::binder::parcel::Object;
 use brisk_sys::binder::returns::Transaction;
 use brisk_sys::binder::{
-    Answer, CallError, Commands, Connection, DESCRIPTOR, Endpoint, Question, Server, UNKNOWN_TRANSACTION, WireFormat,
-    answer_as_every_object,
+    Answer, CallError, Commands, Connection, DESCRIPTOR, Endpoint, ManagerRequest, Server, UNKNOWN_TRANSACTION,
+    WireFormat, answer_standard_transaction,
 };
 
 /// As Android's own: 128 KiB.
@@ -19,12 +19,12 @@ const MAP_BYTES: usize = 128 * 1024;
 const ISOLATED: std::ops::RangeInclusive<u32> = 90_000..=99_999;
 const UID_SPAN: u32 = 100_000;
 /// `PERMISSION_DENIED` of libbinder: -EPERM.
-const REFUSED: i32 = -1;
+const PERMISSION_DENIED: i32 = -1;
 
 /// Services in a list that is searched from its start.
 #[derive(Debug, Default)]
 pub struct Registry {
-    newest_last: Vec<Service>,
+    services: Vec<Service>,
 }
 
 #[derive(Debug)]
@@ -37,29 +37,29 @@ struct Service {
 impl Registry {
     /// The service `name` for a caller of `uid`.
     pub fn find(&self, name: &[u16], uid: u32) -> Option<u32> {
-        let service = self.newest_last.iter().rev().find(|service| service.name == name)?;
+        let service = self.services.iter().rev().find(|service| service.name == name)?;
         let is_isolated = ISOLATED.contains(&(uid % UID_SPAN));
         (service.allow_isolated || !is_isolated).then_some(service.handle)
     }
 
     /// Registers `handle` as `name`; returns the handle that it replaces.
     pub fn add(&mut self, name: Vec<u16>, handle: u32, allow_isolated: bool) -> Option<u32> {
-        if let Some(service) = self.newest_last.iter_mut().find(|service| service.name == name) {
+        if let Some(service) = self.services.iter_mut().find(|service| service.name == name) {
             service.allow_isolated = allow_isolated;
             return Some(std::mem::replace(&mut service.handle, handle));
         }
-        self.newest_last.push(Service { name, handle, allow_isolated });
+        self.services.push(Service { name, handle, allow_isolated });
         None
     }
 
     /// Removes every service that has `handle`.
     pub fn remove(&mut self, handle: u32) {
-        self.newest_last.retain(|service| service.handle != handle);
+        self.services.retain(|service| service.handle != handle);
     }
 
     /// The names, newest first.
     pub fn names(&self) -> Vec<String> {
-        self.newest_last.iter().rev().map(|service| String::from_utf16_lossy(&service.name)).collect()
+        self.services.iter().rev().map(|service| String::from_utf16_lossy(&service.name)).collect()
     }
 }
 
@@ -96,15 +96,15 @@ impl ContextManager {
         Endpoint::new(connection).serve(&mut manager)
     }
 
-    fn answer(&mut self, call: &Transaction, question: Question, commands: &mut Commands) -> Answer {
+    fn answer(&mut self, call: &Transaction, request: ManagerRequest, commands: &mut Commands) -> Answer {
         let plain = |parcel| Answer::Data(parcel, 0);
-        match question {
-            Question::Lookup { name } => {
+        match request {
+            ManagerRequest::Lookup { name } => {
                 let found = self.registry.find(&name, call.sender_euid);
                 let mark = if self.cooperates && found.is_some() { MARK_ANY } else { 0 };
                 Answer::Data(self.format.lookup_answer(call.code, found), mark)
             }
-            Question::Add { name, object: Object::Handle(handle), allow_isolated } => {
+            ManagerRequest::Add { name, object: Object::Handle(handle), allow_isolated } => {
                 if self.cooperates {
                     self.to_flush.push(self.format.cache_key(&String::from_utf16_lossy(&name)));
                 }
@@ -115,16 +115,16 @@ impl ContextManager {
                 if let Some(replaced) = replaced {
                     commands.release(replaced);
                 }
-                plain(self.format.done_answer())
+                plain(self.format.success_answer())
             }
-            Question::Add { .. } => Answer::Status(REFUSED),
-            Question::List { index } => {
+            ManagerRequest::Add { .. } => Answer::Status(PERMISSION_DENIED),
+            ManagerRequest::List { index } => {
                 let names = self.registry.names();
                 match index {
                     None => plain(self.format.names_answer(&names)),
                     Some(index) => match names.get(index..=index) {
                         Some(name) => plain(self.format.names_answer(name)),
-                        None => Answer::Status(REFUSED),
+                        None => Answer::Status(PERMISSION_DENIED),
                     },
                 }
             }
@@ -134,11 +134,11 @@ impl ContextManager {
 
 impl Server for ContextManager {
     fn serve(&mut self, call: &Transaction, data: &[u8], commands: &mut Commands) -> Answer {
-        if let Some(answer) = answer_as_every_object(call.code, DESCRIPTOR) {
+        if let Some(answer) = answer_standard_transaction(call.code, DESCRIPTOR) {
             return answer;
         }
-        match self.format.read_question(call.code, data) {
-            Some(question) => self.answer(call, question, commands),
+        match self.format.parse_manager_request(call.code, data) {
+            Some(request) => self.answer(call, request, commands),
             None => Answer::Status(UNKNOWN_TRANSACTION),
         }
     }
@@ -150,7 +150,7 @@ impl Server for ContextManager {
         }
     }
 
-    fn died(&mut self, cookie: u64) {
+    fn binder_died(&mut self, cookie: u64) {
         self.registry.remove(cookie as u32);
     }
 }
@@ -198,7 +198,7 @@ mod tests {
                 let at = add.offsets[0] as usize;
                 add.data[at..at + 4].copy_from_slice(&abi::TYPE_HANDLE.to_ne_bytes());
                 let added = ask(format.add, &add.data, &mut commands);
-                assert_eq!(added, Answer::Data(format.done_answer(), 0), "{}", format.name);
+                assert_eq!(added, Answer::Data(format.success_answer(), 0), "{}", format.name);
                 assert!(!commands.is_empty());
                 let mut lookup =
                     |code: u32, name: &str| match ask(code, &format.lookup_request(name).data, &mut commands) {

@@ -108,31 +108,31 @@ impl Program {
         let kind = self.random.below(100);
         // Writing to a string cannot fail.
         let _ = write!(self.transcript, "{step} actor {number} ");
-        let said = match kind {
+        let description = match kind {
             0..56 => self.burst(number)?,
             56..65 => {
                 let pointer = (number * 16 + self.random.below(4) + 1) as u64;
                 let request = self.format.add_request(&name, pointer);
-                format!("add {name}: {}", self.actors[number].ask(self.format.add, &request, self.format)?)
+                format!("add {name}: {}", self.actors[number].transact(self.format.add, &request, self.format)?)
             }
             65..70 => {
                 let (code, request) = self.bad_request(&name);
-                format!("bad {code}: {}", self.actors[number].ask(code, &request, self.format)?)
+                format!("bad {code}: {}", self.actors[number].transact(code, &request, self.format)?)
             }
             70..80 => self.with_handle(number, "call", |commands, handle| {
                 commands.transaction(handle, CALL, abi::ONE_WAY, b"call", &[]);
             })?,
             80..86 => {
-                let said = self.with_handle(number, "release", Commands::release)?;
+                let description = self.with_handle(number, "release", Commands::release)?;
                 self.actors[number].handles.pop();
-                said
+                description
             }
             86..91 => self.with_handle(number, "watch", |commands, handle| {
                 commands.request_death_notification(handle, u64::from(handle));
             })?,
             91..94 => {
                 let request = self.format.list_request(0);
-                format!("list: {}", self.actors[number].ask(self.format.list, &request, self.format)?)
+                format!("list: {}", self.actors[number].transact(self.format.list, &request, self.format)?)
             }
             94..99 => {
                 // The old connection is closed first, so that its services are dead when the new one opens.
@@ -149,7 +149,7 @@ impl Program {
                 format!("manager {context} again")
             }
         };
-        let _ = writeln!(self.transcript, "{said}");
+        let _ = writeln!(self.transcript, "{description}");
         Ok(())
     }
 
@@ -160,8 +160,8 @@ impl Program {
                 let number = context + DEVICES.len() * self.random.below(ACTORS / DEVICES.len());
                 let pointer = (number * 16 + name + 8) as u64;
                 let request = self.format.add_request(&format!("service.{name}"), pointer);
-                let said = self.actors[number].ask(self.format.add, &request, self.format)?;
-                let _ = writeln!(self.transcript, "actor {number} adds service.{name}: {said}");
+                let description = self.actors[number].transact(self.format.add, &request, self.format)?;
+                let _ = writeln!(self.transcript, "actor {number} adds service.{name}: {description}");
             }
         }
         Ok(())
@@ -172,15 +172,19 @@ impl Program {
         let first = self.random.below(NAMES);
         let codes = self.format.lookup_codes();
         let code = codes[self.random.below(codes.len())];
-        let mut said = "lookups".to_owned();
+        let mut description = "lookups".to_owned();
         for _ in 0..=self.random.below(BURST) {
-            let asker = (number + TWIN * self.random.below(2)) % ACTORS;
+            let caller = (number + TWIN * self.random.below(2)) % ACTORS;
             let name = format!("service.{}", (first + self.random.below(2)) % NAMES);
             let request = self.format.lookup_request(&name);
-            let _ = write!(said, "\n  {asker} {name}: {}", self.actors[asker].ask(code, &request, self.format)?);
+            let _ = write!(
+                description,
+                "\n  {caller} {name}: {}",
+                self.actors[caller].transact(code, &request, self.format)?
+            );
             self.lookups += 1;
         }
-        Ok(said)
+        Ok(description)
     }
 
     /// A request that violates the format.
@@ -246,34 +250,34 @@ impl Actor {
     }
 
     /// Sends a request to the context manager and describes all that it returns.
-    fn ask(&mut self, code: u32, request: &Parcel, format: &WireFormat) -> anyhow::Result<String> {
+    fn transact(&mut self, code: u32, request: &Parcel, format: &WireFormat) -> anyhow::Result<String> {
         self.as_user(|actor| {
             let mut commands = Commands::default();
             commands.transaction(CONTEXT_MANAGER, code, abi::ACCEPT_FDS, &request.data, &request.offsets);
-            let mut said = String::new();
+            let mut description = String::new();
             let mut returns = [0; 512];
             loop {
                 let filled = match actor.connection.write_read(commands.as_bytes(), &mut returns) {
                     Ok(filled) => filled,
-                    Err(error) => return Ok(format!("{said} {error}")),
+                    Err(error) => return Ok(format!("{description} {error}")),
                 };
                 commands.clear();
                 let mut is_over = false;
                 for item in Returns::new(&returns[..filled]) {
                     match item.context("a part of a return")? {
                         Return::Reply(reply) => {
-                            said += &actor.reply(&reply, format)?;
+                            description += &actor.reply(&reply, format)?;
                             is_over = true;
                         }
                         failure @ (Return::DeadReply | Return::FailedReply | Return::FrozenReply) => {
-                            let _ = write!(said, " {failure:?}");
+                            let _ = write!(description, " {failure:?}");
                             is_over = true;
                         }
-                        other => said += &actor.take(other)?,
+                        other => description += &actor.take(other)?,
                     }
                 }
                 if is_over {
-                    return Ok(said);
+                    return Ok(description);
                 }
             }
         })?
@@ -303,20 +307,20 @@ impl Actor {
     fn read(&mut self) -> anyhow::Result<String> {
         let mut seen = String::new();
         let mut returns = [0; 512];
-        self.connection.set_waiting(false)?;
+        self.connection.set_blocking(false)?;
         while let Ok(filled) = self.connection.write_read(&[], &mut returns) {
             for item in Returns::new(&returns[..filled]) {
                 seen += &self.take(item.context("a part of a return")?)?;
             }
         }
-        self.connection.set_waiting(true)?;
+        self.connection.set_blocking(true)?;
         Ok(seen)
     }
 
     /// Describes a return and answers it as the driver requires.
     fn take(&mut self, item: Return) -> anyhow::Result<String> {
         let mut commands = Commands::default();
-        let said = match item {
+        let description = match item {
             Return::Nothing => return Ok(String::new()),
             Return::Transaction(call) => {
                 let mut data = Vec::new();
@@ -336,7 +340,7 @@ impl Actor {
             _ => format!(" {item:?}"),
         };
         self.connection.write_read(commands.as_bytes(), &mut [])?;
-        Ok(said)
+        Ok(description)
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use brisk_sys::binder::abi::CONTEXT_MANAGER;
 use brisk_sys::binder::returns::Transaction;
 use brisk_sys::binder::{
-    Answer, CallError, Commands, Connection, Endpoint, Server, UNKNOWN_TRANSACTION, WireFormat, answer_as_every_object,
+    Answer, CallError, Commands, Connection, Endpoint, Server, UNKNOWN_TRANSACTION, WireFormat,
+    answer_standard_transaction,
 };
 
 const MAP_BYTES: usize = 128 * 1024;
@@ -40,6 +41,6 @@ struct Objects;
 
 impl Server for Objects {
     fn serve(&mut self, call: &Transaction, _data: &[u8], _commands: &mut Commands) -> Answer {
-        answer_as_every_object(call.code, "brisk.lab.IService").unwrap_or(Answer::Status(UNKNOWN_TRANSACTION))
+        answer_standard_transaction(call.code, "brisk.lab.IService").unwrap_or(Answer::Status(UNKNOWN_TRANSACTION))
     }
 }

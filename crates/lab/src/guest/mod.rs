@@ -4,8 +4,8 @@
 mod job;
 mod mounts;
 mod run;
-mod settle;
 mod systemd;
+mod wait_until_idle;
 
 use std::fs::File;
 use std::io::Write;
@@ -72,7 +72,7 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
     mounts::binderfs(&root)?;
     mounts::kept(&job.kept)?;
     match &job.systemd {
-        Some(systemd) => systemd.become_it(),
+        Some(systemd) => systemd.exec_systemd(),
         None => work(&job, port),
     }
 }
@@ -90,7 +90,7 @@ fn serve(results: &mut Option<File>) -> anyhow::Result<u8> {
 /// Checks the device and runs the command.
 fn work(job: &GuestJob, port: &mut File) -> anyhow::Result<u8> {
     let root = Root::system();
-    settle::settle(&root)?;
+    wait_until_idle::settle(&root)?;
     if job.self_check {
         let check = check(&root)?;
         let passed = check.passed();

@@ -24,7 +24,7 @@ impl GuestSystemd {
     ///
     /// # Errors
     /// When it cannot be executed; else this does not return.
-    pub fn become_it(&self) -> anyhow::Result<u8> {
+    pub fn exec_systemd(&self) -> anyhow::Result<u8> {
         let error = Command::new(&self.program).env_clear().exec();
         Err(error).with_context(|| format!("cannot run {}", self.program))
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// A sign that a boot has completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sign {
+pub enum CompletionSign {
     /// An Android system property has a value.
     Property { name: String, value: String },
     /// A file exists.
@@ -17,14 +17,14 @@ pub enum Sign {
     Systemd,
 }
 
-impl Sign {
+impl CompletionSign {
     /// Android's own sign.
     pub fn android() -> Self {
         Self::Property { name: "sys.boot_completed".to_owned(), value: "1".to_owned() }
     }
 }
 
-impl fmt::Display for Sign {
+impl fmt::Display for CompletionSign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Property { name, value } => write!(f, "property:{name}={value}"),
@@ -35,7 +35,7 @@ impl fmt::Display for Sign {
     }
 }
 
-impl FromStr for Sign {
+impl FromStr for CompletionSign {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -65,16 +65,16 @@ pub fn is_named(name: &str, wanted: &str) -> bool {
 
 /// Why a recording ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum RecordingEnd {
     /// The boot has completed, as this sign shows.
-    Completed(Sign),
+    Completed(CompletionSign),
     /// No sign appeared in time.
     TimedOut,
     /// It was stopped (SIGTERM, SIGINT).
     Stopped,
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for RecordingEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed(sign) => write!(f, "{sign}"),
@@ -93,11 +93,11 @@ mod tests {
         for text in
             ["systemd", "file:/run/booted", "process:surfaceflinger", "property:sys.boot_completed=1", "property:a="]
         {
-            assert_eq!(text.parse::<Sign>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<CompletionSign>().unwrap().to_string(), text);
         }
-        assert_eq!(Sign::android().to_string(), "property:sys.boot_completed=1");
+        assert_eq!(CompletionSign::android().to_string(), "property:sys.boot_completed=1");
         for text in ["", "systemd:x", "file:relative", "process:", "property:=1", "property:x", "socket:/x"] {
-            assert!(text.parse::<Sign>().unwrap_err().contains("expected systemd"), "{text}");
+            assert!(text.parse::<CompletionSign>().unwrap_err().contains("expected systemd"), "{text}");
         }
     }
 

@@ -1,13 +1,13 @@
 //! Reads for [`BootWatch`] whether governors are held for a boot.
 
 use super::{BootWatch, support};
-use crate::{Decision, Mechanism, Surroundings};
+use crate::{Decision, Mechanism, ProbeContext};
 use brisk_sys::{BootTime, Root};
 use brisk_undo::journal::{Holder, JournalState};
 
 impl Mechanism for BootWatch {
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, _decisions: &mut Vec<Decision>) {
-        self.refresh(now, surroundings.root);
+    fn reconfigure(&mut self, now: BootTime, probe_context: &ProbeContext<'_>, _decisions: &mut Vec<Decision>) {
+        self.refresh(now, probe_context.root);
     }
 
     fn refresh(&mut self, now: BootTime, root: &Root) {

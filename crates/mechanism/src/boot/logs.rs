@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 
-use super::tape::{Player, Row, RowChange, RowKind, Tape};
-use brisk_sys::process::process_watch::LONGEST_GAP_SAMPLES;
+use super::tape::{Row, RowChange, RowKind, Tape, TapeReader};
+use brisk_sys::process::process_watch::MAX_GAP_SAMPLES;
 
 /// Writes one log.
 pub type WriteLog = fn(&Tape, &mut dyn Write) -> io::Result<()>;
@@ -54,12 +54,12 @@ fn pressures(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
 
 type WriteLine<'a> = &'a dyn Fn(&mut dyn Write, RowKind, &str, &[u64]) -> io::Result<()>;
 
-/// A block per moment, with a line for each existing row of the wanted kind.
+/// A block per sample, with a line for each existing row of the wanted kind.
 fn rows(tape: &Tape, out: &mut dyn Write, wanted: &dyn Fn(RowKind) -> bool, line: WriteLine<'_>) -> io::Result<()> {
-    let mut player = tape.play();
+    let mut reader = tape.reader();
     let mut present: Vec<Row> = Vec::new();
-    while player.advance() {
-        for &change in player.changes() {
+    while reader.advance() {
+        for &change in reader.changes() {
             match change {
                 RowChange::Put { row, .. } if !present.contains(&row) && wanted(tape.label(row).kind) => {
                     present.push(row);
@@ -71,25 +71,25 @@ fn rows(tape: &Tape, out: &mut dyn Write, wanted: &dyn Fn(RowKind) -> bool, line
         if present.is_empty() {
             continue;
         }
-        writeln!(out, "{}", player.time_ms() / 10)?;
+        writeln!(out, "{}", reader.time_ms() / 10)?;
         for &row in &present {
             let label = tape.label(row);
-            line(out, label.kind, label.name(player.moment()), player.values(row))?;
+            line(out, label.kind, label.name(reader.sample()), reader.values(row))?;
         }
         out.write_all(b"\n")?;
     }
     Ok(())
 }
 
-/// A process's state at one moment.
+/// A process's state at one sample.
 #[derive(Debug, Clone, Copy)]
-struct Sight {
+struct ProcessSample {
     state: u8,
     user_ticks: u64,
     system_ticks: u64,
 }
 
-impl Sight {
+impl ProcessSample {
     fn of(values: &[u64]) -> Self {
         let &[state, user_ticks, system_ticks] = values else {
             return Self { state: b'S', user_ticks: 0, system_ticks: 0 };
@@ -97,9 +97,9 @@ impl Sight {
         Self { state: state as u8, user_ticks, system_ticks }
     }
 
-    /// Its state `moments` later, interpolated towards `later`, which was sampled `of` moments later.
-    fn towards(self, later: Self, moments: u64, of: u64) -> Self {
-        let between = |from: u64, to: u64| from + to.saturating_sub(from) * moments / of;
+    /// Its state `samples` later, interpolated towards `later`, which was sampled `of` samples later.
+    fn interpolate(self, later: Self, samples: u64, of: u64) -> Self {
+        let between = |from: u64, to: u64| from + to.saturating_sub(from) * samples / of;
         let has_run = (self.user_ticks, self.system_ticks) != (later.user_ticks, later.system_ticks);
         Self {
             state: if has_run { later.state } else { self.state },
@@ -111,61 +111,68 @@ impl Sight {
 
 /// A block that may still be corrected.
 struct Block {
-    moment: u32,
+    sample: u32,
     time_ms: u64,
-    sights: BTreeMap<Row, Sight>,
+    process_samples: BTreeMap<Row, ProcessSample>,
 }
 
-/// A quiet process is not sampled at every moment. Its CPU time since the last sample is spread evenly over the moments
+/// A quiet process is not sampled at every sample. Its CPU time since the last sample is spread evenly over the samples
 /// between, so a block is written only when no later sample can correct it.
 fn processes(tape: &Tape, out: &mut dyn Write) -> io::Result<()> {
-    let mut player = tape.play();
-    let mut present: BTreeMap<Row, Sight> = BTreeMap::new();
+    let mut reader = tape.reader();
+    let mut present: BTreeMap<Row, ProcessSample> = BTreeMap::new();
     let mut blocks: VecDeque<Block> = VecDeque::new();
-    while player.advance() {
-        for &change in player.changes() {
+    while reader.advance() {
+        for &change in reader.changes() {
             match change {
-                RowChange::Put { row, gap } => see(&player, tape, row, gap, &mut present, &mut blocks),
+                RowChange::Put { row, gap } => record_sample(&reader, tape, row, gap, &mut present, &mut blocks),
                 RowChange::End { row } => drop(present.remove(&row)),
             }
         }
-        blocks.push_back(Block { moment: player.moment(), time_ms: player.time_ms(), sights: present.clone() });
-        if blocks.len() > LONGEST_GAP_SAMPLES as usize {
+        blocks.push_back(Block {
+            sample: reader.sample(),
+            time_ms: reader.time_ms(),
+            process_samples: present.clone(),
+        });
+        if blocks.len() > MAX_GAP_SAMPLES as usize {
             write_block(tape, out, blocks.pop_front())?;
         }
     }
     blocks.into_iter().try_for_each(|block| write_block(tape, out, Some(block)))
 }
 
-fn see(
-    player: &Player<'_>,
+fn record_sample(
+    reader: &TapeReader<'_>,
     tape: &Tape,
     row: Row,
     gap: u32,
-    present: &mut BTreeMap<Row, Sight>,
+    present: &mut BTreeMap<Row, ProcessSample>,
     blocks: &mut VecDeque<Block>,
 ) {
     if !matches!(tape.label(row).kind, RowKind::Process { .. }) {
         return;
     }
-    let now = Sight::of(player.values(row));
+    let now = ProcessSample::of(reader.values(row));
     if let Some(before) = present.insert(row, now) {
-        // The block of the last sample is `gap` moments back; the blocks after it only repeat it.
+        // The block of the last sample is `gap` samples back; the blocks after it only repeat it.
         let (count, gap) = (blocks.len(), gap as usize);
         for ago in 1..gap.min(count + 1) {
-            let corrected = before.towards(now, (gap - ago) as u64, gap as u64);
-            blocks[count - ago].sights.insert(row, corrected);
+            let corrected = before.interpolate(now, (gap - ago) as u64, gap as u64);
+            blocks[count - ago].process_samples.insert(row, corrected);
         }
     }
 }
 
 fn write_block(tape: &Tape, out: &mut dyn Write, block: Option<Block>) -> io::Result<()> {
-    let Some(Block { moment, time_ms, sights }) = block.filter(|block| !block.sights.is_empty()) else { return Ok(()) };
+    let Some(Block { sample, time_ms, process_samples }) = block.filter(|block| !block.process_samples.is_empty())
+    else {
+        return Ok(());
+    };
     writeln!(out, "{}", time_ms / 10)?;
-    for (row, Sight { state, user_ticks, system_ticks }) in sights {
+    for (row, ProcessSample { state, user_ticks, system_ticks }) in process_samples {
         let label = tape.label(row);
         let RowKind::Process { pid, parent, start_ticks } = label.kind else { continue };
-        let (name, state) = (label.name(moment), char::from(state));
+        let (name, state) = (label.name(sample), char::from(state));
         // The fields of /proc/PID/stat up to the start time; those that no chart reads are zero.
         writeln!(
             out,
@@ -230,8 +237,8 @@ mod tests {
         let kind = RowKind::Process { pid: 7, parent: 1, start_ticks: 90 };
         let row = tape.row(kind, "quiet", 3);
         tape.put(row, &[u64::from(b'S'), 10, 0], 1);
-        for moment in 1..=30 {
-            tape.begin(1000 + moment * 40);
+        for sample in 1..=30 {
+            tape.begin(1000 + sample * 40);
         }
         tape.put(row, &[u64::from(b'R'), 18, 0], 4);
         tape.begin(2240);

@@ -2,14 +2,14 @@
 
 pub mod completion;
 mod driver;
-pub mod hand_over;
+pub mod governor_hold;
 pub mod logs;
 pub mod support;
 pub mod tape;
 pub mod watch;
 pub mod zygote;
 
-pub use completion::{Ended, Sign};
+pub use completion::{CompletionSign, RecordingEnd};
 pub use support::support;
 pub use tape::Tape;
 pub use watch::BootWatch;

@@ -1,6 +1,6 @@
 //! What this device supports for a faster boot, for `brisk doctor`.
 
-use super::hand_over::PERFORMANCE;
+use super::governor_hold::PERFORMANCE;
 use super::zygote;
 use crate::{Support, SupportState};
 use brisk_sys::Root;

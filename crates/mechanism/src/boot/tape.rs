@@ -1,9 +1,9 @@
-//! What a boot recorder keeps in memory: rows of counters, and at each moment only the counters that have changed.
+//! What a boot recorder keeps in memory: rows of counters, and at each sample only the counters that have changed.
 //!
 //! A sample of 300 processes that mostly sleep takes some ten bytes, so a boot of minutes fits into a few hundred KiB. The tape
 //! is bounded: when it is full, further samples are counted and not kept.
 
-/// A moment is the milliseconds since the previous one, then entries, then a zero. An entry is a row's number from 1, a mask of
+/// A sample is the milliseconds since the previous one, then entries, then a zero. An entry is a row's number from 1, a mask of
 /// the fields that have changed (none: the row has ended), the gap when its bit is set, and for each changed field the
 /// difference. Numbers have seven bits per byte; differences have the sign in the lowest bit.
 const GAP: u64 = 1 << 15;
@@ -47,14 +47,14 @@ pub type Row = usize;
 pub struct Label {
     /// What it is about.
     pub kind: RowKind,
-    /// Its names, each with the moment from which it applies.
+    /// Its names, each with the sample from which it applies.
     names: Vec<(u32, Box<str>)>,
 }
 
 impl Label {
-    /// Its name at the moment `moment`.
-    pub fn name(&self, moment: u32) -> &str {
-        let known = self.names.partition_point(|&(from, _)| from <= moment).max(1);
+    /// Its name at the sample `sample`.
+    pub fn name(&self, sample: u32) -> &str {
+        let known = self.names.partition_point(|&(from, _)| from <= sample).max(1);
         self.names.get(known - 1).map_or("", |(_, name)| name)
     }
 }
@@ -67,7 +67,7 @@ pub struct Tape {
     labels: Vec<Label>,
     last: Vec<Box<[u64]>>,
     label_bytes: usize,
-    moments: u32,
+    samples: u32,
     dropped: u32,
     last_ms: u64,
     is_open: bool,
@@ -82,7 +82,7 @@ impl Tape {
             labels: Vec::new(),
             last: Vec::new(),
             label_bytes: 0,
-            moments: 0,
+            samples: 0,
             dropped: 0,
             last_ms: 0,
             is_open: false,
@@ -90,8 +90,8 @@ impl Tape {
     }
 
     /// Moments that are kept.
-    pub fn moments(&self) -> u32 {
-        self.moments
+    pub fn samples(&self) -> u32 {
+        self.samples
     }
 
     /// Moments that did not fit.
@@ -109,7 +109,7 @@ impl Tape {
         &self.labels[row]
     }
 
-    /// Begins the moment `time_ms`, which is later than the previous one. False when it does not fit; values that are put then
+    /// Begins the sample `time_ms`, which is later than the previous one. False when it does not fit; values that are put then
     /// are discarded.
     pub fn begin(&mut self, time_ms: u64) -> bool {
         self.close();
@@ -119,7 +119,7 @@ impl Tape {
         }
         write_number(&mut self.bytes, time_ms.saturating_sub(self.last_ms));
         self.last_ms = time_ms;
-        self.moments += 1;
+        self.samples += 1;
         self.is_open = true;
         true
     }
@@ -133,20 +133,20 @@ impl Tape {
     /// A new row of `fields` counters, all zero.
     pub fn row(&mut self, kind: RowKind, name: &str, fields: usize) -> Row {
         self.label_bytes += ROW_BYTES + name.len();
-        self.labels.push(Label { kind, names: vec![(self.moments, name.into())] });
+        self.labels.push(Label { kind, names: vec![(self.samples, name.into())] });
         self.last.push(vec![0; fields].into());
         self.labels.len() - 1
     }
 
-    /// Renames `row` from this moment on.
+    /// Renames `row` from this sample on.
     pub fn rename(&mut self, row: Row, name: &str) {
         if self.is_open {
             self.label_bytes += name.len() + 24;
-            self.labels[row].names.push((self.moments, name.into()));
+            self.labels[row].names.push((self.samples, name.into()));
         }
     }
 
-    /// Puts the present counters of `row`, which was last sampled `gap` moments ago: 1 for the previous moment. Nothing is
+    /// Puts the present counters of `row`, which was last sampled `gap` samples ago: 1 for the previous sample. Nothing is
     /// written for unchanged counters.
     pub fn put(&mut self, row: Row, values: &[u64], gap: u32) {
         let last = &mut self.last[row];
@@ -178,19 +178,19 @@ impl Tape {
     }
 
     /// Plays it from the start.
-    pub fn play(&self) -> Player<'_> {
-        Player { tape: self, at: 0, moment: 0, time_ms: 0, values: Vec::new(), changes: Vec::new() }
+    pub fn reader(&self) -> TapeReader<'_> {
+        TapeReader { tape: self, at: 0, sample: 0, time_ms: 0, values: Vec::new(), changes: Vec::new() }
     }
 }
 
-/// What happened to a row in a moment.
+/// What happened to a row in a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowChange {
-    /// Its counters have changed; its last sample was `gap` moments ago.
+    /// Its counters have changed; its last sample was `gap` samples ago.
     Put {
         /// The row.
         row: Row,
-        /// 1 for the previous moment.
+        /// 1 for the previous sample.
         gap: u32,
     },
     /// It ended.
@@ -202,25 +202,25 @@ pub enum RowChange {
 
 /// A tape being played.
 #[derive(Debug)]
-pub struct Player<'a> {
+pub struct TapeReader<'a> {
     tape: &'a Tape,
     at: usize,
-    moment: u32,
+    sample: u32,
     time_ms: u64,
     values: Vec<Box<[u64]>>,
     changes: Vec<RowChange>,
 }
 
-impl Player<'_> {
-    /// Goes on to the next moment; false after the last.
+impl TapeReader<'_> {
+    /// Goes on to the next sample; false after the last.
     pub fn advance(&mut self) -> bool {
-        if self.moment == self.tape.moments {
+        if self.sample == self.tape.samples {
             return false;
         }
-        self.moment += 1;
+        self.sample += 1;
         self.time_ms += self.number();
         self.changes.clear();
-        // An open moment has no end yet.
+        // An open sample has no end yet.
         while self.at < self.tape.bytes.len() {
             let Some(row) = self.number().checked_sub(1) else { break };
             self.change(row as usize);
@@ -249,12 +249,12 @@ impl Player<'_> {
         self.changes.push(RowChange::Put { row, gap });
     }
 
-    /// How many moments have been played.
-    pub fn moment(&self) -> u32 {
-        self.moment
+    /// How many samples have been played.
+    pub fn sample(&self) -> u32 {
+        self.sample
     }
 
-    /// When the present moment is, in milliseconds since boot.
+    /// When the present sample is, in milliseconds since boot.
     pub fn time_ms(&self) -> u64 {
         self.time_ms
     }
@@ -301,7 +301,7 @@ mod tests {
         // Verifies BOOT-1.
         #[test]
         fn recorded_values_are_played_back(
-            moments in prop::collection::vec(
+            samples in prop::collection::vec(
                 (1u64..5000, prop::collection::vec((0usize..4, any::<[u64; 3]>(), 1u32..20, any::<bool>()), 0..5)),
                 0..20,
             ),
@@ -313,7 +313,7 @@ mod tests {
             let mut time_ms = 0;
             let mut model = [[0; 3]; 4];
             let mut expected = Vec::new();
-            for (step_ms, puts) in moments {
+            for (step_ms, puts) in samples {
                 time_ms += step_ms;
                 assert!(tape.begin(time_ms));
                 for (row, values, gap, ends) in puts {
@@ -326,11 +326,11 @@ mod tests {
                 }
                 expected.push((time_ms, model));
             }
-            let mut player = tape.play();
+            let mut reader = tape.reader();
             let mut played = Vec::new();
-            while player.advance() {
-                let values = |row| <[u64; 3]>::try_from(player.values(row)).unwrap_or_default();
-                played.push((player.time_ms(), [values(0), values(1), values(2), values(3)]));
+            while reader.advance() {
+                let values = |row| <[u64; 3]>::try_from(reader.values(row)).unwrap_or_default();
+                played.push((reader.time_ms(), [values(0), values(1), values(2), values(3)]));
             }
             prop_assert_eq!(played, expected);
         }
@@ -348,10 +348,10 @@ mod tests {
         tape.begin(1080);
         tape.put(init, &[82, 5, 6], 7);
         tape.end(init);
-        let mut player = tape.play();
+        let mut reader = tape.reader();
         let mut found = Vec::new();
-        while player.advance() {
-            found.push((player.time_ms(), player.changes().to_vec(), tape.label(init).name(player.moment())));
+        while reader.advance() {
+            found.push((reader.time_ms(), reader.changes().to_vec(), tape.label(init).name(reader.sample())));
         }
         let expected = [
             (1000, vec![RowChange::Put { row: init, gap: 1 }], "init"),
@@ -367,25 +367,25 @@ mod tests {
         let limit_bytes = 64 * 1024;
         let mut tape = Tape::new(limit_bytes);
         let mut kept = 0;
-        for moment in 0..100_000u64 {
-            kept += u32::from(tape.begin(moment * 40));
-            let row = tape.row_in(moment);
-            tape.put(row, &[moment + 1, moment * 3, 7], 1);
+        for sample in 0..100_000u64 {
+            kept += u32::from(tape.begin(sample * 40));
+            let row = tape.row_in(sample);
+            tape.put(row, &[sample + 1, sample * 3, 7], 1);
         }
-        assert_eq!((tape.moments(), tape.moments() + tape.dropped()), (kept, 100_000));
+        assert_eq!((tape.samples(), tape.samples() + tape.dropped()), (kept, 100_000));
         assert!(tape.size_bytes() <= limit_bytes, "{}", tape.size_bytes());
-        let mut player = tape.play();
+        let mut reader = tape.reader();
         let mut played = 0;
-        while player.advance() {
+        while reader.advance() {
             played += 1;
         }
         assert_eq!(played, kept);
     }
 
     impl Tape {
-        /// One row, made at the first moment.
-        fn row_in(&mut self, moment: u64) -> Row {
-            if moment == 0 { self.row(RowKind::Pressure, "io", 3) } else { 0 }
+        /// One row, made at the first sample.
+        fn row_in(&mut self, sample: u64) -> Row {
+            if sample == 0 { self.row(RowKind::Pressure, "io", 3) } else { 0 }
         }
     }
 }

@@ -9,7 +9,7 @@ use brisk_sys::system::android_properties;
 /// The property that sets the mode for all boots to come; when it is empty, `ro.zygote.preload` applies.
 pub const MODE: &str = "persist.brisk.preload";
 /// The mode that the system was built with.
-const BUILT: &str = "ro.zygote.preload";
+const BUILD_MODE: &str = "ro.zygote.preload";
 /// The zygotes' reports of this boot: the first zygote's, and the second one's where a device has two.
 const REPORTS: [&str; 2] = ["brisk.preloaded.64", "brisk.preloaded.32"];
 
@@ -20,7 +20,7 @@ const MARKERS: [&str; 2] = ["/metadata/brisk/preload64", "/metadata/brisk/preloa
 
 /// A zygote's report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Preloaded {
+pub struct PreloadReport {
     /// The mode that ran.
     pub mode: String,
     /// How long classes and resources took, in milliseconds.
@@ -29,7 +29,7 @@ pub struct Preloaded {
     pub reason: String,
 }
 
-impl Preloaded {
+impl PreloadReport {
     /// Reads `MODE MILLISECONDS[ REASON]`.
     fn of(text: &str) -> Option<Self> {
         let (mode, rest) = text.split_once(' ')?;
@@ -38,7 +38,7 @@ impl Preloaded {
     }
 }
 
-impl fmt::Display for Preloaded {
+impl fmt::Display for PreloadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in {} ms", self.mode, self.took_ms)?;
         if self.reason.is_empty() { Ok(()) } else { write!(f, " ({})", self.reason) }
@@ -46,9 +46,9 @@ impl fmt::Display for Preloaded {
 }
 
 /// The reports of this boot's zygotes, the first one's first; empty where the zygotes are not brisk's.
-pub fn preloaded(root: &Root) -> Vec<Preloaded> {
+pub fn preloaded(root: &Root) -> Vec<PreloadReport> {
     let reports = REPORTS.iter().filter_map(|name| android_properties::value(root, name));
-    reports.filter_map(|text| Preloaded::of(&text)).collect()
+    reports.filter_map(|text| PreloadReport::of(&text)).collect()
 }
 
 /// Whether a plan for preloading exists.
@@ -62,11 +62,11 @@ pub fn preloading(root: &Root) -> Option<String> {
         return None;
     }
     let set = android_properties::value(root, MODE).filter(|mode| !mode.is_empty());
-    let name = if set.is_some() { MODE } else { BUILT };
-    let mode = set.or_else(|| android_properties::value(root, BUILT)).unwrap_or_default();
+    let name = if set.is_some() { MODE } else { BUILD_MODE };
+    let mode = set.or_else(|| android_properties::value(root, BUILD_MODE)).unwrap_or_default();
     let is_parallel = matches!(mode.as_str(), "ahead" | "plan");
     if let Some(done) = preloaded(root).first() {
-        let advice = if is_parallel { String::new() } else { format!("; {BUILT}=ahead makes it several threads") };
+        let advice = if is_parallel { String::new() } else { format!("; {BUILD_MODE}=ahead makes it several threads") };
         return Some(format!("in this boot the zygote preloaded {done}{advice}"));
     }
     Some(if is_parallel && MARKERS.iter().any(|marker| root.exists(marker)) {
@@ -76,7 +76,7 @@ pub fn preloading(root: &Root) -> Option<String> {
     } else if is_parallel {
         format!("the zygote preloads on several threads ({name}={mode})")
     } else {
-        format!("the zygote preloads on one thread: with brisk's, {BUILT}=ahead makes it several")
+        format!("the zygote preloads on one thread: with brisk's, {BUILD_MODE}=ahead makes it several")
     })
 }
 
@@ -92,7 +92,7 @@ mod tests {
         let contexts = include_str!("../../../../android/integration/sepolicy/property_contexts");
         let has_label = |name: &str| contexts.lines().any(|line| line.split_whitespace().next() == Some(name));
         let without_bits = |name: &'static str| &name[..name.len() - 2];
-        for name in [MODE, BUILT, CLASS_LIST, PLAN]
+        for name in [MODE, BUILD_MODE, CLASS_LIST, PLAN]
             .into_iter()
             .chain(REPORTS.map(without_bits))
             .chain(MARKERS.map(without_bits))
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_malformed_zygote_report_is_ignored() {
         let done = |mode: &str, took_ms, reason: &str| {
-            Some(Preloaded { mode: mode.to_owned(), took_ms, reason: reason.to_owned() })
+            Some(PreloadReport { mode: mode.to_owned(), took_ms, reason: reason.to_owned() })
         };
         for (report, expected) in [
             ("plan 812", done("plan", 812, "")),
@@ -118,7 +118,7 @@ mod tests {
             ("plan -1", None),
             ("plan 1.5 s", None),
         ] {
-            assert_eq!(Preloaded::of(report), expected, "{report}");
+            assert_eq!(PreloadReport::of(report), expected, "{report}");
         }
         assert_eq!(done("plan", 812, "").unwrap().to_string(), "plan in 812 ms");
         assert_eq!(done("off", 9, "one processor").unwrap().to_string(), "off in 9 ms (one processor)");
@@ -145,14 +145,14 @@ mod tests {
             ("off", "ahead", "on several threads (persist.brisk.preload=ahead)"),
             ("plan", "", "but /system/etc/preload.plan does not exist"),
         ] {
-            set(&[(BUILT, built), (MODE, chosen)]);
+            set(&[(BUILD_MODE, built), (MODE, chosen)]);
             assert!(state().contains(expected), "{}", state());
         }
         write(PLAN, b"");
         assert!(state().ends_with("several threads (ro.zygote.preload=plan)"), "{}", state());
         write(MARKERS[1], b"");
         assert!(state().contains("did not end"), "{}", state());
-        set(&[(BUILT, "plan"), (REPORTS[1], "plan 7"), (REPORTS[0], "off 812 the last preload did not end")]);
+        set(&[(BUILD_MODE, "plan"), (REPORTS[1], "plan 7"), (REPORTS[0], "off 812 the last preload did not end")]);
         assert_eq!(state(), "in this boot the zygote preloaded off in 812 ms (the last preload did not end)");
         assert_eq!(preloaded(&root).len(), 2);
         set(&[(REPORTS[0], "off 812")]);

@@ -22,18 +22,18 @@ pub struct ThreadSampling<'mechanism> {
 
 /// What a mechanism does for launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LaunchHelp<'mechanism> {
+pub struct LaunchBoost<'mechanism> {
     /// Whether it can help launches on this device.
     pub support: &'mechanism Support,
     /// True while it helps a launch.
-    pub is_going_on: bool,
+    pub is_active: bool,
 }
 
 /// A brisk process beside the daemon. It exits at the end of its standard input, and is ready once it writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
     /// A different number requires a new process.
-    pub edition: u64,
+    pub generation: u64,
     /// The subcommand of `brisk`.
     pub subcommand: &'static str,
     /// The arguments of the subcommand.
@@ -42,7 +42,7 @@ pub struct Child {
 
 /// A state file in `/var/lib/brisk`, on Android in `/data/misc/brisk`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LearnedFile {
+pub struct StateFileSpec {
     pub name: &'static str,
     /// Its content, in words.
     pub what: &'static str,
@@ -54,8 +54,8 @@ pub struct LearnedFile {
 
 /// Learned state and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    pub file: LearnedFile,
+pub struct SavedState {
+    pub file: StateFileSpec,
     /// The current content.
     pub text: String,
 }

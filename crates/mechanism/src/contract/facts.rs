@@ -10,9 +10,9 @@ use brisk_sys::BootTime;
 use brisk_sys::Target;
 use brisk_sys::cgroup::memory::GroupSample;
 use brisk_sys::io::io_priority::IoPriority;
-use brisk_sys::process::Life;
+use brisk_sys::process::ProcessIdentity;
 use brisk_sys::process::kinship::Kin;
-use brisk_sys::system::other_managers::Found;
+use brisk_sys::system::other_managers::FoundManager;
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,12 +27,12 @@ pub enum Question {
         /// A control group whose members are wanted as well.
         group: Option<PathBuf>,
         /// The answer lists the threads and children that these processes have created since the given times.
-        parents: Vec<(Life, BootTime)>,
+        parents: Vec<(ProcessIdentity, BootTime)>,
     },
     /// The threads of processes.
     Threads {
         /// The processes. Kernel threads and processes that have ended yield none.
-        processes: Vec<Life>,
+        processes: Vec<ProcessIdentity>,
     },
     /// How much memory control groups hold.
     MemoryGroups,
@@ -65,11 +65,11 @@ pub enum Facts {
         /// How long disks were busy since boot, summed over the disks.
         busy: Duration,
         /// Bytes that each process has read and written, the daemon excepted. Processes that may not be read are missing.
-        moved: Vec<(Life, u64)>,
+        moved: Vec<(ProcessIdentity, u64)>,
         /// The group's members.
         members: Vec<u32>,
         /// Threads and children that each of the parents has created since.
-        children: Vec<(Life, Vec<Kin>)>,
+        children: Vec<(ProcessIdentity, Vec<Kin>)>,
     },
     /// The threads of the processes.
     Threads {
@@ -89,7 +89,7 @@ pub enum Facts {
     /// Which other managers run.
     OtherManagers {
         /// Each manager once.
-        found: Vec<Found>,
+        found: Vec<FoundManager>,
     },
 }
 
@@ -107,6 +107,6 @@ pub struct ThreadOfProcess {
 }
 
 /// The bytes that each process has moved, as a map.
-pub fn by_life(moved: &[(Life, u64)]) -> BTreeMap<Life, u64> {
+pub fn by_life(moved: &[(ProcessIdentity, u64)]) -> BTreeMap<ProcessIdentity, u64> {
     moved.iter().copied().collect()
 }

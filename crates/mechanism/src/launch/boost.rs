@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::actuator::{Actuator, LaunchPlan};
 use super::config::KickConfig;
-use crate::{Action, Decision, Effect, Holdings, Outcome, Target};
+use crate::{Action, Decision, Effect, LeaseSet, Outcome, Target};
 use brisk_sys::BootTime;
 
 /// The boost that overlapping launches share.
@@ -17,14 +17,14 @@ pub(super) struct Boost {
     kicks: BTreeSet<BootTime>,
     next_pulse: Option<BootTime>,
     /// One of its writes took effect.
-    has_helped: bool,
+    has_taken_effect: bool,
     /// Why the last decision was refused.
     refusal: Option<String>,
 }
 
 /// What the current launches need.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct BoostRequest<'a> {
     /// The latest deadline.
     pub until: BootTime,
     /// The utilisation clamps of their processes, each with its deadline.
@@ -35,7 +35,14 @@ pub(super) struct Wanted<'a> {
 
 impl Boost {
     pub(super) fn new(now: BootTime) -> Self {
-        Self { began: now, until: now, kicks: BTreeSet::new(), next_pulse: None, has_helped: false, refusal: None }
+        Self {
+            began: now,
+            until: now,
+            kicks: BTreeSet::new(),
+            next_pulse: None,
+            has_taken_effect: false,
+            refusal: None,
+        }
     }
 
     pub(super) fn began(&self) -> BootTime {
@@ -43,13 +50,13 @@ impl Boost {
     }
 
     /// When the next kick or pulse is due.
-    pub(super) fn next_moment(&self) -> Option<BootTime> {
+    pub(super) fn next_due(&self) -> Option<BootTime> {
         sooner(self.kicks.first().copied(), self.next_pulse)
     }
 
     /// Takes the outcome of a decision.
     pub(super) fn take(&mut self, outcome: &Outcome) {
-        self.has_helped |= outcome.effect == Effect::Written;
+        self.has_taken_effect |= outcome.effect == Effect::Written;
         if let Some(error) = outcome.error() {
             self.refusal = Some(error.to_owned());
         }
@@ -57,16 +64,16 @@ impl Boost {
 
     /// The last refusal, if no write has taken effect.
     pub(super) fn refusal(&self) -> Option<&str> {
-        self.refusal.as_deref().filter(|_| !self.has_helped)
+        self.refusal.as_deref().filter(|_| !self.has_taken_effect)
     }
 
     /// Applies `plan` to a launch that was detected now.
-    pub(super) fn help(
+    pub(super) fn apply(
         &mut self,
         now: BootTime,
-        wanted: &Wanted<'_>,
+        wanted: &BoostRequest<'_>,
         (plan, kicks): (&LaunchPlan, &KickConfig),
-        leases: &mut Holdings,
+        leases: &mut LeaseSet,
         decisions: &mut Vec<Decision>,
     ) {
         let reason = wanted.reason;
@@ -82,9 +89,9 @@ impl Boost {
                         }
                     }
                 }
-                Actuator::Pulse { target, value, lasting } => {
+                Actuator::Pulse { target, value, duration } => {
                     pulse(target, value, reason, decisions);
-                    self.next_pulse = sooner(self.next_pulse, lasting.map(|lasting| now + repeat_after(lasting)));
+                    self.next_pulse = sooner(self.next_pulse, duration.map(|duration| now + repeat_after(duration)));
                 }
                 Actuator::Lease { target, value } => {
                     leases.lease(now, (target, value), self.until, reason, decisions);
@@ -99,7 +106,7 @@ impl Boost {
     }
 
     /// Issues the kicks and pulses that are due.
-    pub(super) fn on_moment(
+    pub(super) fn on_due(
         &mut self,
         now: BootTime,
         plan: &LaunchPlan,
@@ -118,9 +125,9 @@ impl Boost {
                     let reason = "a later kick of the same launch";
                     kick(window.as_ref(), sample, kicks.restart_load_window, reason, decisions);
                 }
-                Actuator::Pulse { target, value, lasting: Some(lasting) } if pulse_due => {
+                Actuator::Pulse { target, value, duration: Some(duration) } if pulse_due => {
                     pulse(target, value, "the launch outlasts the previous pulse", decisions);
-                    self.next_pulse = sooner(self.next_pulse, Some(now + repeat_after(*lasting)));
+                    self.next_pulse = sooner(self.next_pulse, Some(now + repeat_after(*duration)));
                 }
                 _ => {}
             }
@@ -136,8 +143,8 @@ fn sooner(one: Option<BootTime>, two: Option<BootTime>) -> Option<BootTime> {
 }
 
 /// After 90 % of the pulse, but at least 5 ms, so that pulses do not occupy the event loop.
-fn repeat_after(lasting: Duration) -> Duration {
-    (lasting * 9 / 10).max(Duration::from_millis(5))
+fn repeat_after(duration: Duration) -> Duration {
+    (duration * 9 / 10).max(Duration::from_millis(5))
 }
 
 fn kick(window: Option<&Target>, sample: &Target, restart: bool, reason: &str, decisions: &mut Vec<Decision>) {

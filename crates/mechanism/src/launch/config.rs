@@ -102,7 +102,7 @@ pub enum Trigger {
 
 impl Trigger {
     /// True for triggers that a client of the control socket can send; the other triggers need process events.
-    pub fn can_be_told(&self) -> bool {
+    pub fn is_client_report(&self) -> bool {
         matches!(self, Self::Foreground | Self::Announced)
     }
 }

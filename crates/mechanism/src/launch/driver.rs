@@ -1,21 +1,21 @@
 //! Launch on a device: probes it for [`LaunchPolicy`].
 
 use super::{LaunchConfig, LaunchDevice, LaunchPolicy, NAME, triggers};
-use crate::{Decision, Mechanism, Surroundings};
+use crate::{Decision, Mechanism, ProbeContext};
 use brisk_sys::BootTime;
 use brisk_sys::system::other_managers;
 
 impl Mechanism for LaunchPolicy {
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        let config: LaunchConfig = surroundings.section(NAME);
-        let facts = LaunchDevice::probe(surroundings.root);
-        let triggers = triggers::chosen(&config, &facts);
+    fn reconfigure(&mut self, now: BootTime, probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
+        let config: LaunchConfig = probe_context.section(NAME);
+        let facts = LaunchDevice::probe(probe_context.root);
+        let triggers = triggers::effective(&config, &facts);
         let config = LaunchConfig { triggers, ..config };
-        let found = config.defers().then(|| other_managers::find(surroundings.root));
-        self.take_device(now, (config, surroundings.is_new_configuration), (facts, found.as_deref()), decisions);
+        let found = config.defers().then(|| other_managers::find(probe_context.root));
+        self.take_device(now, (config, probe_context.is_new_configuration), (facts, found.as_deref()), decisions);
     }
 
-    fn let_go(&mut self, _surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        self.let_go_for_probe(decisions);
+    fn prepare_reconfigure(&mut self, _probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
+        self.release_for_probe(decisions);
     }
 }

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::LearnedFile;
-use crate::recency::{CAPACITY, make_room};
+use crate::StateFileSpec;
+use crate::eviction::{CAPACITY, evict_least_recent};
 
 const MEAN_WEIGHT: f64 = 1.0 / 8.0;
 const DEVIATION_WEIGHT: f64 = 1.0 / 4.0;
 /// The number of launches before the estimate is trusted.
-const LAUNCHES_BEFORE_TRUST: u64 = 3;
+const MINIMUM_LAUNCHES: u64 = 3;
 /// The limit is at least this multiple of the mean.
-const HEADROOM: f64 = 1.25;
+const LIMIT_MARGIN: f64 = 1.25;
 /// The version of the state file's format.
 const VERSION: u32 = 1;
 
 /// The state file.
-pub const FILE: LearnedFile = LearnedFile {
+pub const FILE: StateFileSpec = StateFileSpec {
     name: "launch-durations.json",
     what: "learned durations",
     if_damaged: "durations are learned again",
@@ -83,15 +83,15 @@ impl LearnedDurations {
 
     /// The time after which a launch of `application` is cut off, once enough launches are known.
     pub fn limit(&self, application: &str) -> Option<Duration> {
-        let learned = self.get(application).filter(|learned| learned.launches >= LAUNCHES_BEFORE_TRUST)?;
-        let limit_ms = (learned.mean_ms + 4.0 * learned.deviation_ms).max(learned.mean_ms * HEADROOM);
+        let learned = self.get(application).filter(|learned| learned.launches >= MINIMUM_LAUNCHES)?;
+        let limit_ms = (learned.mean_ms + 4.0 * learned.deviation_ms).max(learned.mean_ms * LIMIT_MARGIN);
         Some(Duration::from_secs_f64(limit_ms.min(1e9) / 1_000.0))
     }
 
     /// Learns from a launch of `application` that took `duration`. A launch that was cut off at its limit took longer by an
     /// unknown time: it counts as twice the limit, so that a limit that has become too short grows.
-    pub fn learn(&mut self, application: &str, duration: Duration, cut_off: bool) {
-        let sample_ms = duration.as_secs_f64() * if cut_off { 2_000.0 } else { 1_000.0 };
+    pub fn learn(&mut self, application: &str, duration: Duration, is_censored: bool) {
+        let sample_ms = duration.as_secs_f64() * if is_censored { 2_000.0 } else { 1_000.0 };
         self.launches += 1;
         let last = self.launches;
         match self.applications.get_mut(application) {
@@ -103,7 +103,7 @@ impl LearnedDurations {
                 learned.last = last;
             }
             None => {
-                make_room(&mut self.applications, |learned| learned.last);
+                evict_least_recent(&mut self.applications, |learned| learned.last);
                 let learned = Learned { mean_ms: sample_ms, deviation_ms: sample_ms / 2.0, launches: 1, last };
                 self.applications.insert(application.to_owned(), learned);
             }
@@ -119,7 +119,7 @@ mod tests {
     fn a_steady_application_gets_a_limit_close_above_its_duration() {
         let mut durations = LearnedDurations::default();
         for launch in 0..100 {
-            assert_eq!(durations.limit("browser").is_some(), launch >= LAUNCHES_BEFORE_TRUST, "{launch}");
+            assert_eq!(durations.limit("browser").is_some(), launch >= MINIMUM_LAUNCHES, "{launch}");
             durations.learn("browser", Duration::from_millis(800), false);
         }
         let limit_ms = durations.limit("browser").unwrap().as_millis();

@@ -22,7 +22,7 @@
 /// second; the longer it takes, the smaller the relative gain.
 pub const TYPICAL_WORK_US: u64 = 1_000_000;
 /// From the first instruction of the launch to the write, at the lowest frequency.
-const NOTICE_US: u64 = 1_250;
+const DETECTION_DELAY_US: u64 = 1_250;
 /// The scheduler tick for CONFIG_HZ=250, as on Debian and most devices.
 const TICK_US: u64 = 4_000;
 /// The model's resolution.
@@ -30,7 +30,7 @@ const STEP_US: u64 = 250;
 /// The longest modelled launch; the slowest governor stays at the lowest frequency.
 const HORIZON_US: u64 = 120_000_000;
 /// A task fits a CPU up to this share of its capacity.
-const FITS: f64 = 0.8;
+const FITS_CAPACITY_SHARE: f64 = 0.8;
 /// Half-life of utilisation (PELT).
 const HALF_LIFE_US: f64 = 32_000.0;
 
@@ -71,7 +71,7 @@ pub enum Governor {
 
 /// How an actuator changes the governor's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Help {
+pub enum ActuatorEffect {
     /// Nothing: the governor alone.
     None,
     /// The governor samples when the launch is detected.
@@ -94,22 +94,22 @@ pub struct Prediction {
     /// Duration under the unchanged governor.
     pub stock_us: u64,
     /// Duration with the actuator.
-    pub helped_us: u64,
+    pub boosted_us: u64,
 }
 
 impl Prediction {
     /// Predicts for the `frequencies_khz` (ascending, not empty) that `governor` may choose from.
-    pub fn of(governor: Governor, frequencies_khz: &[u32], help: Help) -> Self {
+    pub fn of(governor: Governor, frequencies_khz: &[u32], help: ActuatorEffect) -> Self {
         Self {
             ideal_us: TYPICAL_WORK_US,
-            stock_us: launch_us(governor, frequencies_khz, Help::None),
-            helped_us: launch_us(governor, frequencies_khz, help),
+            stock_us: launch_us(governor, frequencies_khz, ActuatorEffect::None),
+            boosted_us: launch_us(governor, frequencies_khz, help),
         }
     }
 
     /// The reduction of the launch time, in percent of the stock launch.
     pub fn gain_percent(&self) -> f64 {
-        (self.stock_us as f64 - self.helped_us as f64) * 100.0 / self.stock_us as f64
+        (self.stock_us as f64 - self.boosted_us as f64) * 100.0 / self.stock_us as f64
     }
 
     /// The loss of the stock governor against the maximum frequency, in milliseconds.
@@ -118,23 +118,23 @@ impl Prediction {
     }
 
     /// The remaining loss with the actuator, in milliseconds.
-    pub fn helped_loss_ms(&self) -> f64 {
-        (self.helped_us as f64 - self.ideal_us as f64) / 1_000.0
+    pub fn boosted_loss_ms(&self) -> f64 {
+        (self.boosted_us as f64 - self.ideal_us as f64) / 1_000.0
     }
 }
 
 /// The duration of the typical launch.
-fn launch_us(governor: Governor, frequencies_khz: &[u32], help: Help) -> u64 {
+fn launch_us(governor: Governor, frequencies_khz: &[u32], help: ActuatorEffect) -> u64 {
     let (Some(&lowest), Some(&highest)) = (frequencies_khz.first(), frequencies_khz.last()) else {
         return TYPICAL_WORK_US;
     };
     let next_sample_us = first_sample_us(governor);
     let mut state = State {
         khz: lowest,
-        wish_khz: lowest,
+        requested_khz: lowest,
         next_sample_us,
         above_hispeed_at_us: None,
-        scaled_us: 0.0,
+        pelt_clock_us: 0.0,
         capacity: capacity(governor),
     };
     let mut done = 0.0;
@@ -143,7 +143,7 @@ fn launch_us(governor: Governor, frequencies_khz: &[u32], help: Help) -> u64 {
         state.step(governor, frequencies_khz, help, now_us);
         let work = STEP_US as f64 * state.capacity * f64::from(state.khz) / f64::from(highest.max(1));
         done += work;
-        state.scaled_us += work;
+        state.pelt_clock_us += work;
         now_us += STEP_US;
         if state.khz == highest && state.capacity >= 1.0 {
             // Under full load the governor never lowers the frequency.
@@ -167,62 +167,63 @@ fn first_sample_us(governor: Governor) -> u64 {
 struct State {
     khz: u32,
     /// conservative climbs in steps that may be smaller than those of the frequency table.
-    wish_khz: u32,
+    requested_khz: u32,
     next_sample_us: u64,
     above_hispeed_at_us: Option<u64>,
     /// The PELT clock under frequency invariance: slower at low frequencies.
-    scaled_us: f64,
+    pelt_clock_us: f64,
     /// Capacity of the launch's current CPU; 1 for the fastest.
     capacity: f64,
 }
 
 impl State {
-    fn step(&mut self, governor: Governor, frequencies_khz: &[u32], help: Help, now_us: u64) {
-        let noticed = now_us >= NOTICE_US;
+    fn step(&mut self, governor: Governor, frequencies_khz: &[u32], help: ActuatorEffect, now_us: u64) {
+        let noticed = now_us >= DETECTION_DELAY_US;
         // The model step in which the write happens.
-        if noticed && now_us < NOTICE_US + STEP_US {
+        if noticed && now_us < DETECTION_DELAY_US + STEP_US {
             let sample_us = match (help, governor) {
-                (Help::SamplingRate(rate_us), Governor::Ondemand { hooked: false, .. }) => {
+                (ActuatorEffect::SamplingRate(rate_us), Governor::Ondemand { hooked: false, .. }) => {
                     now_us + rate_us + TICK_US / 2
                 }
-                (Help::Sample | Help::SamplingRate(_), _) => now_us,
+                (ActuatorEffect::Sample | ActuatorEffect::SamplingRate(_), _) => now_us,
                 _ => self.next_sample_us,
             };
             self.next_sample_us = self.next_sample_us.min(sample_us);
         }
         if now_us >= self.next_sample_us {
-            self.sample(governor, frequencies_khz, if noticed { help } else { Help::None }, now_us);
+            self.sample(governor, frequencies_khz, if noticed { help } else { ActuatorEffect::None }, now_us);
         }
-        if let (Help::Floor(floor), true) = (help, noticed) {
+        if let (ActuatorEffect::Floor(floor), true) = (help, noticed) {
             self.khz = self.khz.max(at_least(frequencies_khz, floor));
         }
     }
 
-    fn sample(&mut self, governor: Governor, frequencies_khz: &[u32], help: Help, now_us: u64) {
+    fn sample(&mut self, governor: Governor, frequencies_khz: &[u32], help: ActuatorEffect, now_us: u64) {
         let highest = frequencies_khz[frequencies_khz.len() - 1];
         match governor {
             Governor::Ondemand { .. } => self.khz = highest,
             Governor::Conservative { sampling_rate_us, step_percent } => {
                 let step = (u64::from(highest) * step_percent / 100).max(1);
-                let wish = u64::from(self.wish_khz).saturating_add(step);
-                self.wish_khz = u32::try_from(wish).unwrap_or(highest).min(highest);
-                self.khz = at_most(frequencies_khz, self.wish_khz).max(self.khz);
-                let period_us = if let Help::SamplingRate(rate_us) = help { rate_us } else { sampling_rate_us };
+                let requested = u64::from(self.requested_khz).saturating_add(step);
+                self.requested_khz = u32::try_from(requested).unwrap_or(highest).min(highest);
+                self.khz = at_most(frequencies_khz, self.requested_khz).max(self.khz);
+                let period_us =
+                    if let ActuatorEffect::SamplingRate(rate_us) = help { rate_us } else { sampling_rate_us };
                 self.next_sample_us = now_us + period_us.max(STEP_US);
             }
             Governor::Schedutil { rate_limit_us, frequency_invariant, .. } => {
-                let limit_us = if let Help::RateLimit(limit_us) = help { limit_us } else { rate_limit_us };
-                let floor = if let Help::Utilisation(floor) = help { floor as f64 / 1024.0 } else { 0.0 };
+                let limit_us = if let ActuatorEffect::RateLimit(limit_us) = help { limit_us } else { rate_limit_us };
+                let floor = if let ActuatorEffect::Utilisation(floor) = help { floor as f64 / 1024.0 } else { 0.0 };
                 let wanted = if frequency_invariant {
                     let start = 0.5 * capacity(governor);
-                    let utilisation = grown(start, self.scaled_us).max(floor);
-                    if self.capacity < 1.0 && utilisation > FITS * self.capacity {
+                    let utilisation = utilisation_after(start, self.pelt_clock_us).max(floor);
+                    if self.capacity < 1.0 && utilisation > FITS_CAPACITY_SHARE * self.capacity {
                         // The big CPU was idle too.
                         (self.capacity, self.khz) = (1.0, frequencies_khz[0]);
                     }
                     1.25 * f64::from(highest) * utilisation / self.capacity
                 } else {
-                    1.25 * f64::from(self.khz) * grown(0.5, now_us as f64).max(floor)
+                    1.25 * f64::from(self.khz) * utilisation_after(0.5, now_us as f64).max(floor)
                 };
                 let wanted = at_least(frequencies_khz, wanted as u32);
                 self.next_sample_us = now_us + if wanted > self.khz { limit_us.max(STEP_US) } else { TICK_US };
@@ -255,7 +256,7 @@ fn capacity(governor: Governor) -> f64 {
 }
 
 /// Utilisation of a task that runs continuously, `elapsed_us` after it was `start`.
-fn grown(start: f64, elapsed_us: f64) -> f64 {
+fn utilisation_after(start: f64, elapsed_us: f64) -> f64 {
     1.0 - (1.0 - start) * 0.5_f64.powf(elapsed_us / HALF_LIFE_US)
 }
 
@@ -276,23 +277,24 @@ mod tests {
 
     const PHONE_KHZ: [u32; 5] = [200_000, 500_000, 800_000, 1_000_000, 1_200_000];
 
-    fn predict(governor: Governor, help: Help) -> Prediction {
+    fn predict(governor: Governor, help: ActuatorEffect) -> Prediction {
         Prediction::of(governor, &PHONE_KHZ, help)
     }
 
     #[test]
     fn a_kick_removes_most_of_the_loss_to_a_slow_ondemand() {
-        let prediction = predict(Governor::Ondemand { sampling_rate_us: 100_000, hooked: true }, Help::Sample);
+        let prediction =
+            predict(Governor::Ondemand { sampling_rate_us: 100_000, hooked: true }, ActuatorEffect::Sample);
         // 102 ms at a sixth of the speed cost 85 ms.
         assert!((prediction.stock_loss_ms() - 85.0).abs() < 1.0, "{prediction:?}");
-        assert!(prediction.helped_loss_ms() < 2.0, "measured: 1.1 ms; {prediction:?}");
+        assert!(prediction.boosted_loss_ms() < 2.0, "measured: 1.1 ms; {prediction:?}");
         assert!((7.0..8.0).contains(&prediction.gain_percent()), "{prediction:?}");
     }
 
     #[test]
     fn the_papers_method_gains_what_the_paper_reports() {
         let old = Governor::Ondemand { sampling_rate_us: 100_000, hooked: false };
-        let gain = predict(old, Help::SamplingRate(50_000)).gain_percent();
+        let gain = predict(old, ActuatorEffect::SamplingRate(50_000)).gain_percent();
         assert!((2.0..5.0).contains(&gain), "the paper's range; predicted {gain}");
     }
 
@@ -300,7 +302,7 @@ mod tests {
     #[test]
     fn a_fast_ondemand_leaves_nothing_to_gain() {
         for frequencies in [&PHONE_KHZ[..], &[100_000, 1_000_000], &[800_000, 1_200_000]] {
-            for help in [Help::Sample, Help::SamplingRate(4_000), Help::Floor(u32::MAX)] {
+            for help in [ActuatorEffect::Sample, ActuatorEffect::SamplingRate(4_000), ActuatorEffect::Floor(u32::MAX)] {
                 let stock = Governor::Ondemand { sampling_rate_us: 10_000, hooked: true };
                 let gain = Prediction::of(stock, frequencies, help).gain_percent();
                 assert!((0.0..1.0).contains(&gain), "{help:?} on {frequencies:?} gains {gain}");
@@ -311,40 +313,40 @@ mod tests {
     #[test]
     fn schedutil_is_helped_by_a_floor_and_not_by_its_rate_limit() {
         let stock = Governor::Schedutil { rate_limit_us: 10_000, frequency_invariant: false, capacity_permille: 1_000 };
-        let loss = predict(stock, Help::None).stock_loss_ms();
+        let loss = predict(stock, ActuatorEffect::None).stock_loss_ms();
         assert!((20.0..60.0).contains(&loss), "measured: 31 ms; predicted {loss}");
-        assert!(predict(stock, Help::Floor(1_200_000)).helped_loss_ms() < 8.0);
+        assert!(predict(stock, ActuatorEffect::Floor(1_200_000)).boosted_loss_ms() < 8.0);
         assert!(
-            predict(stock, Help::Utilisation(1024)).helped_loss_ms()
-                < predict(stock, Help::RateLimit(0)).helped_loss_ms()
+            predict(stock, ActuatorEffect::Utilisation(1024)).boosted_loss_ms()
+                < predict(stock, ActuatorEffect::RateLimit(0)).boosted_loss_ms()
         );
     }
 
     #[test]
     fn with_frequency_invariance_a_full_clamp_equals_a_floor() {
         let stock = Governor::Schedutil { rate_limit_us: 1_000, frequency_invariant: true, capacity_permille: 1_000 };
-        let loss = |help| predict(stock, help).helped_loss_ms();
-        assert!(loss(Help::None) > 2.0, "{}", loss(Help::None));
-        assert!(loss(Help::Utilisation(1024)) < loss(Help::Floor(1_200_000)) + 2.0);
+        let loss = |help| predict(stock, help).boosted_loss_ms();
+        assert!(loss(ActuatorEffect::None) > 2.0, "{}", loss(ActuatorEffect::None));
+        assert!(loss(ActuatorEffect::Utilisation(1024)) < loss(ActuatorEffect::Floor(1_200_000)) + 2.0);
     }
 
     #[test]
     fn a_clamp_beats_a_floor_because_it_moves_the_launch() {
         let stock = Governor::Schedutil { rate_limit_us: 1_000, frequency_invariant: true, capacity_permille: 300 };
-        let loss = |help| predict(stock, help).helped_loss_ms();
-        assert!(loss(Help::None) > 30.0, "{}", loss(Help::None));
-        assert!(loss(Help::Utilisation(1024)) < 5.0, "{}", loss(Help::Utilisation(1024)));
-        assert!(loss(Help::Floor(1_200_000)) > loss(Help::Utilisation(1024)));
+        let loss = |help| predict(stock, help).boosted_loss_ms();
+        assert!(loss(ActuatorEffect::None) > 30.0, "{}", loss(ActuatorEffect::None));
+        assert!(loss(ActuatorEffect::Utilisation(1024)) < 5.0, "{}", loss(ActuatorEffect::Utilisation(1024)));
+        assert!(loss(ActuatorEffect::Floor(1_200_000)) > loss(ActuatorEffect::Utilisation(1024)));
     }
 
     #[test]
     fn interactive_and_conservative_climb() {
         let interactive =
             Governor::Interactive { timer_rate_us: 20_000, hispeed_khz: 1_000_000, above_hispeed_delay_us: 80_000 };
-        let boost = predict(interactive, Help::Floor(1_000_000));
-        assert!(boost.helped_us < boost.stock_us, "{boost:?}");
+        let boost = predict(interactive, ActuatorEffect::Floor(1_000_000));
+        assert!(boost.boosted_us < boost.stock_us, "{boost:?}");
         let conservative = Governor::Conservative { sampling_rate_us: 100_000, step_percent: 20 };
-        let paper = predict(conservative, Help::SamplingRate(50_000));
+        let paper = predict(conservative, ActuatorEffect::SamplingRate(50_000));
         assert!(paper.stock_loss_ms() > 100.0, "{paper:?}");
         assert!(paper.gain_percent() > 10.0, "{paper:?}");
     }
@@ -352,8 +354,11 @@ mod tests {
     #[test]
     fn one_frequency_or_none_loses_nothing() {
         for frequencies in [&[][..], &[1_000_000][..], &[0][..]] {
-            let prediction =
-                Prediction::of(Governor::Ondemand { sampling_rate_us: 1_000, hooked: true }, frequencies, Help::Sample);
+            let prediction = Prediction::of(
+                Governor::Ondemand { sampling_rate_us: 1_000, hooked: true },
+                frequencies,
+                ActuatorEffect::Sample,
+            );
             assert!(prediction.gain_percent().abs() < 0.1, "{prediction:?}");
         }
     }
@@ -368,7 +373,7 @@ mod tests {
                 Governor::Interactive { timer_rate_us: rate, hispeed_khz: 0, above_hispeed_delay_us: rate },
             ];
             for governor in governors {
-                let prediction = predict(governor, Help::None);
+                let prediction = predict(governor, ActuatorEffect::None);
                 assert!(prediction.stock_us >= prediction.ideal_us / 2, "{governor:?}: {prediction:?}");
             }
         }

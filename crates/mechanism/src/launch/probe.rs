@@ -28,8 +28,8 @@ pub struct LaunchDevice {
     pub process_events: bool,
     /// Android's `top-app` cpuset exists.
     pub top_app: bool,
-    /// Other programs that manage frequencies (`Job::doers`), where that was probed.
-    pub doers: Option<String>,
+    /// Other programs that manage frequencies (`Job::managers`), where that was probed.
+    pub managers: Option<String>,
 }
 
 /// Facts about one cpufreq policy.
@@ -82,18 +82,18 @@ impl LaunchDevice {
             faults: policies.faults.iter().map(DeviceError::to_string).collect(),
             cpu_count: hotplug::online(root).map_or(1, |cpus| cpus.len().max(1) as u32),
             kernel: kernel::release(root).and_then(|release| kernel::version(&release)),
-            uclamp: uclamp::evidence(root).is_some(),
+            uclamp: uclamp::support_file(root).is_some(),
             process_events: root.read("/proc/net/connector").is_ok_and(|text| has_process_connector(&text)),
             top_app: root.exists("/dev/cpuset/top-app/cgroup.procs"),
-            doers: None,
+            managers: None,
         }
     }
 
     /// Like [`LaunchDevice::probe`], but also finds other frequency managers if `config` defers to them, because that probe is
     /// expensive.
     pub fn probe_for(root: &Root, config: &LaunchConfig) -> Self {
-        let doers = if config.defers() { Job::Frequency.doers(&other_managers::find(root)) } else { None };
-        Self { doers, ..Self::probe(root) }
+        let managers = if config.defers() { Job::Frequency.managers(&other_managers::find(root)) } else { None };
+        Self { managers, ..Self::probe(root) }
     }
 
     /// True when the kernel is known to be older than `version`.

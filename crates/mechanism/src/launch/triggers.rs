@@ -9,14 +9,14 @@ use crate::{ProcessEventKind, ProcessEventKinds, ProcessFacts};
 pub const TOP_APP: &str = "the top-app cpuset";
 
 /// The triggers of `config`; if it has none, those that the device supports.
-pub fn chosen(config: &LaunchConfig, facts: &LaunchDevice) -> Vec<Trigger> {
+pub fn effective(config: &LaunchConfig, facts: &LaunchDevice) -> Vec<Trigger> {
     if !config.triggers.is_empty() {
         return config.triggers.clone();
     }
     // A resumed application comes to the foreground and starts no process. Where no cpuset shows that, a client may report it.
-    let told = [Trigger::Foreground, Trigger::Announced];
+    let client_triggers = [Trigger::Foreground, Trigger::Announced];
     let by_events: &[Trigger] = if facts.process_events { &[Trigger::Fork, Trigger::Exec] } else { &[] };
-    by_events.iter().copied().chain(told).collect()
+    by_events.iter().copied().chain(client_triggers).collect()
 }
 
 /// The kinds of process events that `triggers` need.
@@ -43,26 +43,26 @@ pub(super) fn facts_of_forks(filter: &FilterConfig, clamps: bool) -> ProcessFact
 
 /// How launches are detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Noticing {
+pub enum Detection {
     /// By the device, from this source.
     ByDevice(&'static str),
     /// Only if a program reports them.
-    WhenTold,
+    ReportedOnly,
     /// No trigger works here.
     Never,
 }
 
 /// How `triggers` detect a launch on a device with `facts`.
-pub fn noticing(triggers: &[Trigger], facts: &LaunchDevice) -> Noticing {
+pub fn detection(triggers: &[Trigger], facts: &LaunchDevice) -> Detection {
     let has = |wanted: fn(&Trigger) -> bool| triggers.iter().any(wanted);
-    if facts.process_events && has(|trigger| !trigger.can_be_told()) {
-        Noticing::ByDevice("process events")
+    if facts.process_events && has(|trigger| !trigger.is_client_report()) {
+        Detection::ByDevice("process events")
     } else if facts.top_app && has(|trigger| *trigger == Trigger::Foreground) {
-        Noticing::ByDevice(TOP_APP)
-    } else if has(Trigger::can_be_told) {
-        Noticing::WhenTold
+        Detection::ByDevice(TOP_APP)
+    } else if has(Trigger::is_client_report) {
+        Detection::ReportedOnly
     } else {
-        Noticing::Never
+        Detection::Never
     }
 }
 
@@ -76,18 +76,18 @@ mod tests {
         use Trigger::{Announced, Exec, Foreground, Fork};
         let facts = |process_events, top_app| LaunchDevice { process_events, top_app, ..LaunchDevice::default() };
         for (facts, expected, noticed) in [
-            (facts(true, false), &[Fork, Exec, Foreground, Announced][..], Noticing::ByDevice("process events")),
-            (facts(true, true), &[Fork, Exec, Foreground, Announced], Noticing::ByDevice("process events")),
-            (facts(false, true), &[Foreground, Announced], Noticing::ByDevice(TOP_APP)),
-            (facts(false, false), &[Foreground, Announced], Noticing::WhenTold),
+            (facts(true, false), &[Fork, Exec, Foreground, Announced][..], Detection::ByDevice("process events")),
+            (facts(true, true), &[Fork, Exec, Foreground, Announced], Detection::ByDevice("process events")),
+            (facts(false, true), &[Foreground, Announced], Detection::ByDevice(TOP_APP)),
+            (facts(false, false), &[Foreground, Announced], Detection::ReportedOnly),
         ] {
-            let triggers = chosen(&LaunchConfig::default(), &facts);
+            let triggers = effective(&LaunchConfig::default(), &facts);
             assert_eq!(triggers, expected, "{facts:?}");
-            assert_eq!(noticing(&triggers, &facts), noticed, "{facts:?}");
+            assert_eq!(detection(&triggers, &facts), noticed, "{facts:?}");
             let config = LaunchConfig { triggers: vec![Exec], ..LaunchConfig::default() };
-            assert_eq!(chosen(&config, &facts), [Exec], "what is configured is not changed");
-            let noticed = if facts.process_events { noticed } else { Noticing::Never };
-            assert_eq!(noticing(&[Exec], &facts), noticed, "{facts:?}");
+            assert_eq!(effective(&config, &facts), [Exec], "what is configured is not changed");
+            let noticed = if facts.process_events { noticed } else { Detection::Never };
+            assert_eq!(detection(&[Exec], &facts), noticed, "{facts:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::config::{CacheMode, LookupConfig};
 use crate::enabled::decide;
-use crate::sequence::{Change, Sequence};
+use crate::lease_transaction::{Change, LeaseTransaction};
 use crate::{Decision, Enabled, Event, Outcome, Policy, Support, SupportState, Target};
 use brisk_sys::BootTime;
 use brisk_sys::binder::WireFormat;
@@ -18,7 +18,7 @@ pub struct LookupControl {
     /// What the driver offers and has answered, as last read.
     offered: Support,
     support: Support,
-    changes: Sequence,
+    changes: LeaseTransaction,
     /// Why the driver cannot be set as configured.
     obstacle: Option<String>,
     since: Option<BootTime>,
@@ -76,13 +76,13 @@ pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Ch
 
 impl LookupControl {
     /// Takes what the driver offers and has answered.
-    pub(super) fn take_offer(&mut self, now: BootTime, offered: Support) {
+    pub(super) fn set_offered(&mut self, now: BootTime, offered: Support) {
         self.offered = offered;
-        self.describe(now);
+        self.update_support(now);
     }
 
     /// Releases what it has set, where `config` differs.
-    pub(super) fn let_go_of_other(&mut self, config: &LookupConfig, decisions: &mut Vec<Decision>) {
+    pub(super) fn release_if_changed(&mut self, config: &LookupConfig, decisions: &mut Vec<Decision>) {
         if *config != self.config {
             self.changes.release("the configuration has changed", decisions);
         }
@@ -105,12 +105,12 @@ impl LookupControl {
                 tracing::warn!("{NAME}: {obstacle}");
             }
             self.changes.begin(changes.unwrap_or_default());
-            self.changes.go_on(decisions);
+            self.changes.advance(decisions);
         }
-        self.take_offer(now, offered);
+        self.set_offered(now, offered);
     }
 
-    fn describe(&mut self, now: BootTime) {
+    fn update_support(&mut self, now: BootTime) {
         let held: Vec<String> = self.changes.held().iter().map(|change| change.target.to_string()).collect();
         let is_on = !held.is_empty();
         self.since = self.since.filter(|_| is_on).or(is_on.then_some(now));
@@ -155,8 +155,8 @@ impl Policy for LookupControl {
         for outcome in outcomes {
             self.changes.take(outcome, decisions);
         }
-        self.changes.go_on(decisions);
-        self.describe(now);
+        self.changes.advance(decisions);
+        self.update_support(now);
     }
 
     fn deadline(&self) -> Option<BootTime> {
@@ -251,7 +251,7 @@ mod tests {
             // The driver's own activity is reported, but is not brisk's.
             let offered = Support { state: SupportState::Active, reason: "30 of 40".to_owned(), advice: String::new() };
             let mut control = LookupControl { config, offered, ..LookupControl::default() };
-            control.describe(BootTime::from_milliseconds(1));
+            control.update_support(BootTime::from_milliseconds(1));
             let support = control.support();
             assert_eq!(support.state == SupportState::Active, on, "{support:?}");
             assert!(support.reason.starts_with("30 of 40"), "{support:?}");
@@ -273,7 +273,7 @@ mod tests {
                 LookupConfig { enabled: Enabled::On, mode: CacheMode::Transparent, ..LookupConfig::default() };
             control.changes.begin(changes(&control.config, &[driver("cooperative")]).unwrap());
             let (now, mut decisions) = (BootTime::from_milliseconds(1), Vec::new());
-            control.changes.go_on(&mut decisions);
+            control.changes.advance(&mut decisions);
             while !decisions.is_empty() {
                 let outcomes: Vec<_> =
                     decisions.iter().map(|decision| kernel.carry_out(now, decision, &mut |_| Ok(()))).collect();

@@ -2,23 +2,23 @@
 
 use super::control::NAME;
 use super::{LookupConfig, LookupControl, support};
-use crate::{Decision, Mechanism, Surroundings};
+use crate::{Decision, Mechanism, ProbeContext};
 use brisk_sys::binder::cache;
 use brisk_sys::{BootTime, Root};
 
 impl Mechanism for LookupControl {
-    fn follow(&mut self, now: BootTime, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        if surroundings.is_new_configuration {
-            let contexts = cache::status(surroundings.root).unwrap_or_default();
-            self.set(now, surroundings.section(NAME), (support(surroundings.root), &contexts), decisions);
+    fn reconfigure(&mut self, now: BootTime, probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
+        if probe_context.is_new_configuration {
+            let contexts = cache::status(probe_context.root).unwrap_or_default();
+            self.set(now, probe_context.section(NAME), (support(probe_context.root), &contexts), decisions);
         }
     }
 
-    fn let_go(&mut self, surroundings: &Surroundings<'_>, decisions: &mut Vec<Decision>) {
-        self.let_go_of_other(&surroundings.section::<LookupConfig>(NAME), decisions);
+    fn prepare_reconfigure(&mut self, probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
+        self.release_if_changed(&probe_context.section::<LookupConfig>(NAME), decisions);
     }
 
     fn refresh(&mut self, now: BootTime, root: &Root) {
-        self.take_offer(now, support(root));
+        self.set_offered(now, support(root));
     }
 }

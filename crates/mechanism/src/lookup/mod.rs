@@ -21,6 +21,6 @@ pub use config::LookupConfig;
 pub use control::LookupControl;
 pub use key::Key;
 pub use policy::{Cache, Replacement};
-pub use simulation::{CacheArm, Scope, Tally};
+pub use simulation::{Scope, SimulatedCache, Tally};
 pub use support::support;
 pub use trace::{Lookup, Trace, TraceEvent, Traces};

@@ -37,37 +37,37 @@ pub struct Cache<'a> {
     keys: &'a Keys,
     capacity: usize,
     len: usize,
-    /// The place of each key by its number: the lowest is evicted first, and 0 means that no answer is stored.
-    places: Vec<u64>,
-    order: Order,
+    /// The rank of each key by its number: the lowest is evicted first, and 0 means that no answer is stored.
+    ranks: Vec<u64>,
+    order: EvictionOrder,
     filter: CountingBloomFilter,
     now: u32,
 }
 
 /// How the next answer to evict is found.
 #[derive(Debug, Clone)]
-enum Order {
-    /// A place is the number of lookups since the answer was stored and, in its lower half, when that was. The heap has the
-    /// places that answers had when they were pushed, with their keys: a place only grows, so the present one is never smaller.
+enum EvictionOrder {
+    /// A rank is the number of lookups since the answer was stored and, in its lower half, when that was. The heap has the
+    /// ranks that answers had when they were pushed, with their keys: a rank only grows, so the present one is never smaller.
     /// Forgotten answers stay until they reach the top.
     Lfu(BinaryHeap<Reverse<(u64, u32)>>),
-    /// A place is the moment of the last lookup. `accessed` has the keys of all lookups; the first `passed` of these are no
+    /// A rank is the moment of the last lookup. `accessed` has the keys of all lookups; the first `passed` of these are no
     /// longer the last lookup of their key.
     Lru { accessed: Vec<u32>, passed: usize },
 }
 
-/// One more lookup, in the place of [`Order::Lfu`].
+/// One more lookup, in the rank of [`EvictionOrder::Lfu`].
 const ONE_LOOKUP: u64 = 1 << 32;
 
 impl<'a> Cache<'a> {
     /// An empty cache for `capacity` answers to `keys`.
     pub fn new(replacement: Replacement, capacity: usize, keys: &'a Keys) -> Self {
         let order = match replacement {
-            Replacement::Lfu => Order::Lfu(BinaryHeap::new()),
-            Replacement::Lru => Order::Lru { accessed: Vec::new(), passed: 0 },
+            Replacement::Lfu => EvictionOrder::Lfu(BinaryHeap::new()),
+            Replacement::Lru => EvictionOrder::Lru { accessed: Vec::new(), passed: 0 },
         };
-        let places = vec![0; keys.len()];
-        Self { keys, capacity, len: 0, places, order, filter: CountingBloomFilter::default(), now: 0 }
+        let ranks = vec![0; keys.len()];
+        Self { keys, capacity, len: 0, ranks, order, filter: CountingBloomFilter::default(), now: 0 }
     }
 
     /// Looks up the key `number`; on a miss the answer is fetched and stored, and another one is evicted from a full cache.
@@ -76,13 +76,13 @@ impl<'a> Cache<'a> {
             return LookupOutcome::Miss { filtered: true };
         }
         self.now += 1;
-        let place = &mut self.places[number as usize];
-        let known = *place != 0;
+        let rank = &mut self.ranks[number as usize];
+        let known = *rank != 0;
         match &mut self.order {
-            Order::Lfu(_) if known => *place += ONE_LOOKUP,
-            Order::Lfu(_) => *place = ONE_LOOKUP | u64::from(self.now),
-            Order::Lru { accessed, .. } => {
-                *place = u64::from(self.now);
+            EvictionOrder::Lfu(_) if known => *rank += ONE_LOOKUP,
+            EvictionOrder::Lfu(_) => *rank = ONE_LOOKUP | u64::from(self.now),
+            EvictionOrder::Lru { accessed, .. } => {
+                *rank = u64::from(self.now);
                 accessed.push(number);
             }
         }
@@ -91,42 +91,42 @@ impl<'a> Cache<'a> {
         }
         let pattern = self.keys.pattern(number);
         let filtered = !self.filter.may_contain(pattern);
-        self.take_in(number);
+        self.admit(number);
         self.filter.insert(pattern);
         LookupOutcome::Miss { filtered }
     }
 
-    /// Stores the key `number`, which has its place already, and evicts another one from a full cache.
-    fn take_in(&mut self, number: u32) {
-        let new = Reverse((self.places[number as usize], number));
+    /// Stores the key `number`, which has its rank already, and evicts another one from a full cache.
+    fn admit(&mut self, number: u32) {
+        let new = Reverse((self.ranks[number as usize], number));
         let is_full = self.len == self.capacity;
         match &mut self.order {
-            Order::Lfu(order) if !is_full => order.push(new),
-            Order::Lfu(order) => {
-                let leaving = first_of(order, &self.places, new);
-                self.remove(leaving);
+            EvictionOrder::Lfu(order) if !is_full => order.push(new),
+            EvictionOrder::Lfu(order) => {
+                let evicted = replace_lowest(order, &self.ranks, new);
+                self.remove(evicted);
             }
-            Order::Lru { accessed, passed } if is_full => {
-                let is_place = |moment: usize| self.places[accessed[moment] as usize] == moment as u64 + 1;
-                *passed = (*passed..accessed.len()).find(|&moment| is_place(moment)).unwrap_or(accessed.len());
-                let leaving = accessed[*passed];
-                self.remove(leaving);
+            EvictionOrder::Lru { accessed, passed } if is_full => {
+                let is_current = |moment: usize| self.ranks[accessed[moment] as usize] == moment as u64 + 1;
+                *passed = (*passed..accessed.len()).find(|&moment| is_current(moment)).unwrap_or(accessed.len());
+                let evicted = accessed[*passed];
+                self.remove(evicted);
             }
-            Order::Lru { .. } => {}
+            EvictionOrder::Lru { .. } => {}
         }
         self.len += 1;
     }
 
     fn remove(&mut self, number: u32) {
-        self.places[number as usize] = 0;
+        self.ranks[number as usize] = 0;
         self.filter.remove(self.keys.pattern(number));
         self.len -= 1;
     }
 
     /// Forgets every answer about `name`: it was registered again, or its service died.
-    pub fn forget(&mut self, name: u32) {
+    pub fn invalidate(&mut self, name: u32) {
         for &number in self.keys.of_name(name) {
-            if self.places[number as usize] != 0 {
+            if self.ranks[number as usize] != 0 {
                 self.remove(number);
             }
         }
@@ -143,20 +143,20 @@ impl<'a> Cache<'a> {
     }
 }
 
-/// The key with the smallest of `places`, which `new` replaces in `order`.
-fn first_of(order: &mut BinaryHeap<Reverse<(u64, u32)>>, places: &[u64], new: Reverse<(u64, u32)>) -> u32 {
+/// The key with the smallest of `ranks`, which `new` replaces in `order`.
+fn replace_lowest(order: &mut BinaryHeap<Reverse<(u64, u32)>>, ranks: &[u64], new: Reverse<(u64, u32)>) -> u32 {
     loop {
         let mut first = order.peek_mut().expect("a full cache holds an answer, which is in the order");
         let Reverse((known, number)) = *first;
-        let place = places[number as usize];
-        if place == known {
+        let rank = ranks[number as usize];
+        if rank == known {
             *first = new;
             return number;
         }
-        if place as u32 == known as u32 {
-            *first = Reverse((place, number));
+        if rank as u32 == known as u32 {
+            *first = Reverse((rank, number));
         } else {
-            // Forgotten since; if it was stored again, its new place is in the heap as well.
+            // Forgotten since; if it was stored again, its new rank is in the heap as well.
             PeekMut::pop(first);
         }
     }
@@ -205,7 +205,7 @@ mod tests {
         for number in numbers {
             cache.lookup(number);
         }
-        cache.forget(1);
+        cache.invalidate(1);
         assert_eq!(cache.len(), 1);
         assert_eq!(cache.lookup(numbers[2]), LookupOutcome::Hit);
         assert_eq!(cache.lookup(numbers[1]), LookupOutcome::Miss { filtered: true });
@@ -230,9 +230,9 @@ mod tests {
                     Replacement::Lfu => (entry.1, entry.2),
                     Replacement::Lru => (entry.3, 0),
                 };
-                let leaving = (0..capacity).min_by_key(|&index| rank(&self.entries[index]));
-                if let Some(leaving) = leaving {
-                    self.entries.remove(leaving);
+                let evicted = (0..capacity).min_by_key(|&index| rank(&self.entries[index]));
+                if let Some(evicted) = evicted {
+                    self.entries.remove(evicted);
                 }
             }
             if capacity > 0 {
@@ -257,9 +257,9 @@ mod tests {
             }
             let mut numbers = keys.clone();
             let (mut cache, mut naive) = (Cache::new(replacement, capacity, &keys), Naive::default());
-            for (now, (name, caller, forget)) in steps.into_iter().enumerate() {
-                if forget {
-                    cache.forget(name);
+            for (now, (name, caller, invalidate)) in steps.into_iter().enumerate() {
+                if invalidate {
+                    cache.invalidate(name);
                     naive.entries.retain(|entry| entry.0.name != name);
                     continue;
                 }
@@ -273,7 +273,7 @@ mod tests {
                 prop_assert!(cache.len() <= capacity);
             }
             let mut left: Vec<u32> = naive.entries.iter().map(|entry| numbers.number(entry.0)).collect();
-            let mut held: Vec<u32> = (0..keys.len() as u32).filter(|&key| cache.places[key as usize] != 0).collect();
+            let mut held: Vec<u32> = (0..keys.len() as u32).filter(|&key| cache.ranks[key as usize] != 0).collect();
             left.sort_unstable();
             held.sort_unstable();
             prop_assert_eq!(held, left);

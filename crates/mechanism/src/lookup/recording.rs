@@ -15,7 +15,7 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recording {
     /// Facts about the whole recording.
-    pub head: Head,
+    pub header: RecordingHeader,
     /// The calls, oldest first.
     pub calls: Vec<Call>,
 }
@@ -23,7 +23,7 @@ pub struct Recording {
 /// The first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Head {
+pub struct RecordingHeader {
     schema: u32,
     /// Events that the kernel dropped because they came faster than they were read.
     pub lost_events: u64,
@@ -56,7 +56,7 @@ pub enum Request {
     Register,
 }
 
-impl Default for Head {
+impl Default for RecordingHeader {
     fn default() -> Self {
         Self { schema: SCHEMA, lost_events: 0, unread: 0 }
     }
@@ -70,7 +70,7 @@ impl Recording {
             // Serialising numbers and strings cannot fail, nor can writing to a string.
             let _ = writeln!(text, "{}", json.unwrap_or_default());
         };
-        line(&mut text, serde_json::to_string(&self.head));
+        line(&mut text, serde_json::to_string(&self.header));
         self.calls.iter().for_each(|call| line(&mut text, serde_json::to_string(call)));
         text
     }
@@ -104,12 +104,12 @@ impl Recording {
         let fault = |line: usize, reason: String| RecordingError { line, reason };
         let mut lines = (1..).zip(text.lines());
         let (_, first) = lines.next().ok_or_else(|| fault(1, "the file is empty".into()))?;
-        let head: Head = serde_json::from_str(first).map_err(|error| fault(1, error.to_string()))?;
-        if head.schema != SCHEMA {
-            return Err(fault(1, format!("schema {} is not {SCHEMA}", head.schema)));
+        let header: RecordingHeader = serde_json::from_str(first).map_err(|error| fault(1, error.to_string()))?;
+        if header.schema != SCHEMA {
+            return Err(fault(1, format!("schema {} is not {SCHEMA}", header.schema)));
         }
         let call = |(number, line)| serde_json::from_str(line).map_err(|error| fault(number, error.to_string()));
-        Ok(Self { head, calls: lines.map(call).collect::<Result<_, _>>()? })
+        Ok(Self { header, calls: lines.map(call).collect::<Result<_, _>>()? })
     }
 
     /// The input of a simulation. Callers are distinguished by their user; a process with an unknown user is a separate caller.
@@ -157,7 +157,7 @@ mod tests {
             call(None, Request::Lookup, "window"),
             call(Some(1000), Request::Register, "activity"),
         ];
-        Recording { head: Head { lost_events: 2, ..Head::default() }, calls }
+        Recording { header: RecordingHeader { lost_events: 2, ..RecordingHeader::default() }, calls }
     }
 
     // Verifies LOOKUP-8.

@@ -19,7 +19,7 @@ pub enum Scope {
 
 /// One cache to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct CacheArm {
+pub struct SimulatedCache {
     /// Which answer is evicted from a full cache.
     pub replacement: Replacement,
     /// The most answers that it holds.
@@ -56,11 +56,11 @@ enum Step {
     /// A lookup that the cache may not answer.
     Refused,
     /// The service of this name is registered again.
-    Forget(u32),
+    Invalidate(u32),
 }
 
 /// Runs the same `events` through each of `arms`, with a cache that is empty at first.
-pub fn run(arms: &[CacheArm], events: &[TraceEvent]) -> Vec<Tally> {
+pub fn run(arms: &[SimulatedCache], events: &[TraceEvent]) -> Vec<Tally> {
     let mut tallies = vec![Tally::default(); arms.len()];
     for scope in [Scope::Shared, Scope::Caller] {
         let mut of_scope = arms.iter().zip(&mut tallies).filter(|(arm, _)| arm.scope == scope).peekable();
@@ -76,7 +76,7 @@ pub fn run(arms: &[CacheArm], events: &[TraceEvent]) -> Vec<Tally> {
 fn steps(events: &[TraceEvent], scope: Scope) -> (Keys, Vec<Step>) {
     let mut keys = Keys::default();
     let step = |event: &TraceEvent| match *event {
-        TraceEvent::Registered { name } => Step::Forget(name),
+        TraceEvent::Registered { name } => Step::Invalidate(name),
         TraceEvent::Lookup(lookup) if lookup.isolated && scope == Scope::Shared => Step::Refused,
         TraceEvent::Lookup(lookup) => {
             let caller = (scope == Scope::Caller).then_some(lookup.caller);
@@ -87,7 +87,7 @@ fn steps(events: &[TraceEvent], scope: Scope) -> (Keys, Vec<Step>) {
     (keys, steps)
 }
 
-impl CacheArm {
+impl SimulatedCache {
     fn run(&self, keys: &Keys, steps: &[Step]) -> Tally {
         let mut cache = Cache::new(self.replacement, self.entries, keys);
         let mut tally = Tally::default();
@@ -98,8 +98,8 @@ impl CacheArm {
                     LookupOutcome::Miss { filtered } => tally.filtered += u64::from(filtered),
                 },
                 Step::Refused => tally.refused += 1,
-                Step::Forget(name) => {
-                    cache.forget(name);
+                Step::Invalidate(name) => {
+                    cache.invalidate(name);
                     continue;
                 }
             }
@@ -138,7 +138,7 @@ mod tests {
             let trace = traces.traces.iter().find(|trace| trace.name == name).unwrap();
             let courses: Vec<_> = (0..COURSES).map(|seed| trace.events(&traces, &mut Random::new(seed))).collect();
             for &(replacement, entries, scope, expected) in arms {
-                let arm = CacheArm { replacement, entries, scope };
+                let arm = SimulatedCache { replacement, entries, scope };
                 let ratios = courses.iter().map(|events| run(&[arm], events)[0].hit_ratio());
                 let found = ratios.sum::<f64>() / COURSES as f64;
                 // LFU's figure depends on which names it happens to lock in: one course differs from another by 0.04.
@@ -153,8 +153,11 @@ mod tests {
     fn isolated_callers_share_no_answer_and_registrations_evict() {
         let lookup = |isolated| TraceEvent::Lookup(Lookup { name: 1, caller: 5, process: 0, isolated });
         let events = [lookup(false), lookup(false), lookup(true), TraceEvent::Registered { name: 1 }, lookup(false)];
-        let arms =
-            [Scope::Caller, Scope::Shared].map(|scope| CacheArm { replacement: Replacement::Lru, entries: 4, scope });
+        let arms = [Scope::Caller, Scope::Shared].map(|scope| SimulatedCache {
+            replacement: Replacement::Lru,
+            entries: 4,
+            scope,
+        });
         let [own, shared] = run(&arms, &events).try_into().unwrap();
         assert_eq!(shared, Tally { lookups: 4, hits: 1, filtered: 2, refused: 1 });
         assert_eq!((own.hits, own.refused), (2, 0));

@@ -8,8 +8,8 @@ use brisk_sys::error::DeviceError;
 /// The paths of binder devices.
 const DEVICES: [&str; 2] = ["/dev/binder", "/dev/binderfs/binder"];
 
-const ANY_KERNEL: &str = "Build the driver in kernel/binder-cache for this kernel, or install its DKMS package.";
-const ANDROIDS_KERNEL: &str = "This needs a kernel image of your own with kernel/binder-cache: Android's kernels have their binder \
+const LINUX_ADVICE: &str = "Build the driver in kernel/binder-cache for this kernel, or install its DKMS package.";
+const ANDROID_ADVICE: &str = "This needs a kernel image of your own with kernel/binder-cache: Android's kernels have their binder \
                                driver built in, and no module replaces it.";
 
 /// What this device offers for service lookups.
@@ -26,7 +26,7 @@ pub fn support(root: &Root) -> Support {
         Err(error) if error.is_missing() => Support {
             state: SupportState::Unsupported,
             reason: format!("{} does not exist: this kernel's binder driver keeps no answers", cache::folder()),
-            advice: if root.is_android() { ANDROIDS_KERNEL } else { ANY_KERNEL }.to_owned(),
+            advice: if root.is_android() { ANDROID_ADVICE } else { LINUX_ADVICE }.to_owned(),
         },
         Err(error) => unreadable(&error),
     }

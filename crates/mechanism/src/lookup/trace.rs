@@ -155,16 +155,16 @@ impl Traces {
 impl Trace {
     /// One course of this trace over the services of `traces`.
     pub fn events(&self, traces: &Traces, random: &mut Random) -> Vec<TraceEvent> {
-        let mut course = Course::new(traces, random);
+        let mut generator = TraceGenerator::new(traces, random);
         for phase in &self.phases {
-            course.run(phase, random);
+            generator.run(phase, random);
         }
-        course.events
+        generator.events
     }
 }
 
 /// A trace that is being generated.
-struct Course {
+struct TraceGenerator {
     events: Vec<TraceEvent>,
     /// The services, most popular first.
     by_rank: Vec<u32>,
@@ -179,14 +179,14 @@ struct Course {
 
 /// Processes that look up at the same time.
 #[derive(Default)]
-struct AtOnce {
+struct ConcurrentProcesses {
     /// The lookups of each, the last one first.
     lookups: Vec<Lookup>,
     /// The remaining lookups of each.
     left: Vec<Range<usize>>,
 }
 
-impl Course {
+impl TraceGenerator {
     fn new(traces: &Traces, random: &mut Random) -> Self {
         let mut by_rank: Vec<u32> = (0..traces.services).collect();
         random.shuffle(&mut by_rank);
@@ -204,7 +204,7 @@ impl Course {
     fn run(&mut self, phase: &Phase, random: &mut Random) {
         let callers = phase.callers.map(|callers| Popularity::zipf(callers, phase.caller_exponent));
         let mut names = Vec::new();
-        let mut at_once = AtOnce::default();
+        let mut at_once = ConcurrentProcesses::default();
         for start in 0..phase.starts {
             if phase.drift_starts.is_some_and(|drift| start > 0 && start % drift == 0) {
                 random.shuffle(&mut self.by_rank);
@@ -228,7 +228,14 @@ impl Course {
     }
 
     /// One process that looks up `names`.
-    fn start(&mut self, phase: &Phase, caller: u32, names: &mut Vec<u32>, at_once: &mut AtOnce, random: &mut Random) {
+    fn start(
+        &mut self,
+        phase: &Phase,
+        caller: u32,
+        names: &mut Vec<u32>,
+        at_once: &mut ConcurrentProcesses,
+        random: &mut Random,
+    ) {
         let process = self.next_process;
         self.next_process += 1;
         let different = names.len();
@@ -245,10 +252,10 @@ impl Course {
         names.clear();
         self.draws += 1;
         // Where nearly all services are wanted, random draws rarely find the unpopular ones.
-        let mut patience = count.saturating_mul(64);
-        while names.len() < count as usize && patience > 0 {
+        let mut attempts_left = count.saturating_mul(64);
+        while names.len() < count as usize && attempts_left > 0 {
             self.take(self.by_rank[self.popularity.draw(random)], names);
-            patience -= 1;
+            attempts_left -= 1;
         }
         for rank in 0..self.by_rank.len() {
             if names.len() == count as usize {
@@ -269,7 +276,7 @@ impl Course {
     }
 
     /// Interleaves the lookups of processes that run at the same time, at random.
-    fn interleave(&mut self, AtOnce { lookups, left }: &mut AtOnce, random: &mut Random) {
+    fn interleave(&mut self, ConcurrentProcesses { lookups, left }: &mut ConcurrentProcesses, random: &mut Random) {
         while !left.is_empty() {
             let turn = random.below(left.len());
             match left[turn].next_back() {

@@ -1,7 +1,7 @@
 //! From a plan to leases: pure. They are restored in reverse order, so that swap ends before its device does.
 
 use super::plan::{MemoryPlan, Setting, SettingOutcome};
-pub use crate::sequence::Change;
+pub use crate::lease_transaction::Change;
 use brisk_sys::Target;
 
 /// The changes that apply `plan`, in the order in which they must be made.
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn swap_comes_after_its_device_and_tunables_after_swap() {
         let facts = phone();
-        let plan = MemoryPlan::wished(
+        let plan = MemoryPlan::from_config(
             &facts,
             &ZramConfig { size_kib: 52_992, algorithm: "lzo-rle".into(), ..ZramConfig::default() },
         );
@@ -66,10 +66,10 @@ mod tests {
     fn a_missing_zram_device_is_requested_or_left_out() {
         let mut facts = phone();
         facts.zram = Ok(Vec::new());
-        let refused = changes(&MemoryPlan::wished(&facts, &ZramConfig::default())).unwrap_err();
+        let refused = changes(&MemoryPlan::from_config(&facts, &ZramConfig::default())).unwrap_err();
         assert!(refused.contains("modprobe zram"), "{refused}");
         facts.module = brisk_sys::memory::zram::Module::Missing;
-        let without = changes(&MemoryPlan::wished(&facts, &ZramConfig::default())).unwrap();
+        let without = changes(&MemoryPlan::from_config(&facts, &ZramConfig::default())).unwrap();
         assert!(without.iter().all(|change| matches!(change.target, Target::Tunable(_))), "{without:?}");
     }
 }

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::victim::Candidate;
-use crate::LearnedFile;
-use crate::recency::{CAPACITY, make_room};
+use crate::StateFileSpec;
+use crate::eviction::{CAPACITY, evict_least_recent};
 
 /// The state file.
-pub const FILE: LearnedFile = LearnedFile {
+pub const FILE: StateFileSpec = StateFileSpec {
     name: "memory-ratios.json",
     what: "the learned swap ratios",
     if_damaged: "swap ratios are learned again",
@@ -23,7 +23,7 @@ const LEAST_SWAP_KIB: u64 = 4 << 10;
 /// The weight of a new death falls to 1 / this (EWMA).
 const MEMORY: u64 = 8;
 /// The device's average weighs as much as this many deaths.
-const PRIOR: f64 = 1.0;
+const PRIOR_WEIGHT: f64 = 1.0;
 /// The number of the state file's format.
 const VERSION: u32 = 1;
 
@@ -73,11 +73,11 @@ impl LearnedRatios {
     pub fn ratio(&self, application: &str, average: f64) -> Option<f64> {
         let learned = self.applications.get(application)?;
         let weight = learned.deaths as f64;
-        Some((weight * learned.ratio + PRIOR * average.clamp(0.0, 1.0)) / (weight + PRIOR))
+        Some((weight * learned.ratio + PRIOR_WEIGHT * average.clamp(0.0, 1.0)) / (weight + PRIOR_WEIGHT))
     }
 
     /// Sets the learned ratio of each of `candidates`.
-    pub fn inform(&self, candidates: &mut [Candidate], average: f64) {
+    pub fn annotate(&self, candidates: &mut [Candidate], average: f64) {
         for candidate in candidates {
             candidate.swap_ratio = self.ratio(&candidate.name, average);
         }
@@ -93,7 +93,7 @@ impl LearnedRatios {
         self.deaths += 1;
         let last = self.deaths;
         if !self.applications.contains_key(application) {
-            make_room(&mut self.applications, |learned| learned.last);
+            evict_least_recent(&mut self.applications, |learned| learned.last);
         }
         let learned =
             self.applications.entry(application.to_owned()).or_insert(LearnedRatio { ratio: sample, deaths: 0, last });

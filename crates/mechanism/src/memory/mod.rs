@@ -5,13 +5,12 @@
 
 pub mod apply;
 pub mod config;
-pub mod constant;
+pub mod constant_pages;
 mod driver;
 pub mod headroom;
 pub mod killer;
 pub mod learned;
 pub mod parts;
-mod place;
 pub mod plan;
 pub mod policy;
 mod probe;
@@ -19,7 +18,8 @@ pub mod restraint;
 mod snapshot;
 mod support;
 pub mod victim;
-pub mod wear;
+pub mod writeback_budget;
+mod zram_availability;
 
 pub use config::{MemoryConfig, ZramPlan};
 pub use learned::LearnedRatios;

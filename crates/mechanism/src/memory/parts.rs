@@ -2,8 +2,8 @@
 
 use super::apply::changes;
 use super::config::{KillerConfig, ZramConfig};
-use super::place::SwapPlace;
 use super::probe::MemoryDevice;
+use super::zram_availability::ZramAvailability;
 use super::{MemoryPlan, ZramPlan};
 use crate::enabled::decide;
 use crate::{Enabled, Part};
@@ -16,8 +16,8 @@ pub const KILLER: &str = "memory.killer";
 /// The state of zram besides its configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ZramState<'a> {
-    /// The other managers that set it up ([`crate::Job::doers`]).
-    pub doers: Option<&'a str>,
+    /// The other managers that set it up ([`crate::Job::managers`]).
+    pub managers: Option<&'a str>,
     /// What it needs and the device lacks ([`obstacle`]).
     pub obstacle: Option<&'a str>,
     /// Why the device has refused a change of the plan.
@@ -41,11 +41,11 @@ pub enum KillerState {
 
 /// What zram needs under `config` and the device lacks, in words.
 pub fn obstacle(facts: &MemoryDevice, config: &ZramConfig) -> Option<String> {
-    let place = SwapPlace::of(facts);
+    let place = ZramAvailability::of(facts);
     match config.enabled {
         Enabled::Off => None,
         Enabled::Auto => (!place.has_zram()).then(|| place.reason()),
-        Enabled::On => match changes(&MemoryPlan::wished(facts, config)) {
+        Enabled::On => match changes(&MemoryPlan::from_config(facts, config)) {
             Err(reason) => Some(reason),
             Ok(changes) => (changes.is_empty() && !place.has_zram()).then(|| place.reason()),
         },
@@ -54,8 +54,8 @@ pub fn obstacle(facts: &MemoryDevice, config: &ZramConfig) -> Option<String> {
 
 /// Whether zram is on under `config`, and why.
 pub fn zram(config: &ZramConfig, state: ZramState<'_>) -> Part {
-    let (on, reason) = decide(ZRAM, config.enabled, state.doers);
-    let (on, reason) = match (config.enabled, state.doers, state.obstacle, state.refusal) {
+    let (on, reason) = decide(ZRAM, config.enabled, state.managers);
+    let (on, reason) = match (config.enabled, state.managers, state.obstacle, state.refusal) {
         (Enabled::Auto, None, Some(obstacle), _) => (false, format!("off (auto): {obstacle}")),
         (Enabled::On, _, Some(obstacle), _) => (false, format!("{reason}, but {obstacle}")),
         (Enabled::On, _, None, Some(refusal)) => (
@@ -81,9 +81,9 @@ fn held(config: &ZramConfig, held: Option<usize>) -> String {
     }
 }
 
-/// Whether the killer is on under `config`, where `doers` kill as well, and why.
-pub fn killer(config: &KillerConfig, doers: Option<&str>, state: KillerState) -> Part {
-    let (on, reason) = decide(KILLER, config.enabled, doers);
+/// Whether the killer is on under `config`, where `managers` kill as well, and why.
+pub fn killer(config: &KillerConfig, managers: Option<&str>, state: KillerState) -> Part {
+    let (on, reason) = decide(KILLER, config.enabled, managers);
     let (on, reason) = match (config.enabled, state) {
         (Enabled::On, KillerState::AfterZram) => (false, format!("{reason}; it starts once zram is set up as planned")),
         (Enabled::On, KillerState::Starts) => {
@@ -106,7 +106,7 @@ mod tests {
     fn zram_reports_whether_it_is_on_and_why() {
         const GENERATOR: &str = "zram-generator (/etc/systemd/zram-generator.conf)";
         let nothing = ZramState::default();
-        let left = ZramState { doers: Some(GENERATOR), ..nothing };
+        let left = ZramState { managers: Some(GENERATOR), ..nothing };
         let lacking = ZramState { obstacle: Some("the kernel has no zram"), ..nothing };
         let refused = ZramState { refusal: Some("EBUSY"), held: Some(0), ..nothing };
         let holding = |held| ZramState { held: Some(held), ..nothing };
@@ -135,7 +135,7 @@ mod tests {
     // Verifies ON-4.
     #[test]
     fn the_killer_reports_whether_it_is_on_and_why() {
-        for (enabled, doers, state, on, reason) in [
+        for (enabled, managers, state, on, reason) in [
             (Enabled::Off, None, KillerState::Unknown, false, "memory.killer.enabled is false"),
             (Enabled::Auto, Some("lmkd (process 7)"), KillerState::Unknown, false, "left to lmkd (process 7)"),
             (Enabled::Auto, None, KillerState::Unknown, false, "off (auto): a process that was killed cannot"),
@@ -144,7 +144,7 @@ mod tests {
             (Enabled::On, None, KillerState::Starts, false, "is true, but it does not run yet"),
             (Enabled::On, None, KillerState::Runs(9), true, "is true; it is process 9"),
         ] {
-            let part = killer(&KillerConfig { enabled, ..KillerConfig::default() }, doers, state);
+            let part = killer(&KillerConfig { enabled, ..KillerConfig::default() }, managers, state);
             assert!(
                 part.name == KILLER && part.on == on && part.reason.contains(reason),
                 "{enabled} {state:?}: {part:?}"

@@ -37,13 +37,13 @@ impl MemoryDevice {
     pub fn probe(root: &Root) -> Self {
         let release = kernel::release(root);
         let (tunables, tunable_faults) = VmTunables::read(root);
-        let mut faults: Vec<String> = tunable_faults.iter().map(|fault| root.as_on_device(fault)).collect();
-        let memory = meminfo::read(root).map_err(|error| faults.push(root.as_on_device(&error))).ok();
+        let mut faults: Vec<String> = tunable_faults.iter().map(|fault| root.with_device_paths(fault)).collect();
+        let memory = meminfo::read(root).map_err(|error| faults.push(root.with_device_paths(&error))).ok();
         let swaps = swaps::read(root).map_err(|error| match error.is_missing() {
             true => "/proc/swaps does not exist (CONFIG_SWAP)".to_owned(),
-            false => root.as_on_device(&error),
+            false => root.with_device_paths(&error),
         });
-        let zram = zram::devices(root).map_err(|error| root.as_on_device(&error));
+        let zram = zram::devices(root).map_err(|error| root.with_device_paths(&error));
         Self {
             memory,
             cpu_count: hotplug::online(root).map_or(1, |cpus| cpus.len().max(1) as u32),

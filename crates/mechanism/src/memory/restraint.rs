@@ -13,15 +13,15 @@ use brisk_sys::{BootTime, Target};
 /// A group is in the background when no member's `oom_score_adj` is below this, the value of Android's services.
 const BACKGROUND_ADJ: i16 = 500;
 /// An older sample does not show which group grows now.
-const FRESH: Duration = Duration::from_secs(3);
+const MAXIMUM_SAMPLE_AGE: Duration = Duration::from_secs(3);
 /// Smaller growth is normal fluctuation.
 const GROWTH_KIB: u64 = 4 << 10;
 /// Foreground groups must have waited for one part in this many of the interval.
-const WAITING_SHARE: u128 = 20;
+const STALL_DIVISOR: u128 = 20;
 /// A limit is this far above a group's resident memory, so that setting it triggers no reclaim and does not block the writer.
-const ROOM_KIB: u64 = 1 << 10;
+const LIMIT_MARGIN_KIB: u64 = 1 << 10;
 /// The lowest limit.
-const LEAST_KIB: u64 = 8 << 10;
+const LOWEST_LIMIT_KIB: u64 = 8 << 10;
 
 /// True when no member's `oom_score_adj` is below that of the background.
 pub fn is_background(sample: &GroupSample) -> bool {
@@ -33,8 +33,8 @@ pub fn is_background(sample: &GroupSample) -> bool {
 pub fn restrain(before: &[GroupSample], now: &[GroupSample], since: Duration, until: BootTime) -> Vec<Decision> {
     let earlier = |sample: &GroupSample| before.iter().find(|it| it.folder == sample.folder);
     let waited_us = |sample: &GroupSample| Some(sample.stalled_us.saturating_sub(earlier(sample)?.stalled_us));
-    let others_us: u64 = now.iter().filter(|sample| !is_background(sample)).filter_map(waited_us).sum();
-    if since > FRESH || u128::from(others_us) * WAITING_SHARE < since.as_micros() {
+    let foreground_stall_us: u64 = now.iter().filter(|sample| !is_background(sample)).filter_map(waited_us).sum();
+    if since > MAXIMUM_SAMPLE_AGE || u128::from(foreground_stall_us) * STALL_DIVISOR < since.as_micros() {
         return Vec::new();
     }
     let decide = |sample: &GroupSample| {
@@ -43,9 +43,9 @@ pub fn restrain(before: &[GroupSample], now: &[GroupSample], since: Duration, un
         if grown_kib < GROWTH_KIB || !sample.is_free || !is_background(sample) {
             return None;
         }
-        let high_kib = (sample.resident_kib + ROOM_KIB).max(LEAST_KIB);
+        let high_kib = (sample.resident_kib + LIMIT_MARGIN_KIB).max(LOWEST_LIMIT_KIB);
         let target = Target::Tunable(sample.folder.join(HIGH));
-        let waited_ms = others_us / 1000;
+        let waited_ms = foreground_stall_us / 1000;
         let reason =
             format!("background group grew by {grown_kib} KiB while the foreground waited {waited_ms} ms for memory");
         Some(Decision { action: Action::Lease { target, value: (high_kib << 10).to_string(), until }, reason })
@@ -90,7 +90,7 @@ mod tests {
             ([60_000, 2000], 50, 1000, Some(61_024)),
             // It holds less than before because more was swapped out.
             ([45_000, 12_000], 50, 1000, Some(46_024)),
-            ([1000, 60_000], 50, 1000, Some(LEAST_KIB)),
+            ([1000, 60_000], 50, 1000, Some(LOWEST_LIMIT_KIB)),
             ([54_096, 2000], 50, 1000, Some(55_120)),
             ([54_095, 2000], 50, 1000, None),
             ([40_000, 2000], 50, 1000, None),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::headroom::{Headroom, headroom, swap_ratio};
-use super::victim::{Candidate, Protection, Situation};
+use super::victim::{Candidate, MemoryPressure, Protection};
 use brisk_sys::memory::meminfo::{self, MemoryInfo};
 use brisk_sys::memory::psi::{self, Pressure};
 use brisk_sys::memory::swaps::{self, Swap};
@@ -23,7 +23,7 @@ pub struct MemorySnapshot {
     /// zram devices that are set up.
     pub zram: Vec<Zram>,
     /// The input of the killers.
-    pub situation: Situation,
+    pub memory_pressure: MemoryPressure,
     /// Every process that holds memory but this one.
     pub candidates: Vec<Candidate>,
     /// The processes that are never killed here.
@@ -41,11 +41,11 @@ impl MemorySnapshot {
         let mut faults = Vec::new();
         let memory = meminfo::read(root)?;
         let watermarks = zoneinfo::watermarks(root)?;
-        let swaps: Vec<Swap> = known(root, swaps::read(root), &mut faults).unwrap_or_default();
-        let mut zram = known(root, zram::devices(root), &mut faults).unwrap_or_default();
+        let swaps: Vec<Swap> = read_or_report(root, swaps::read(root), &mut faults).unwrap_or_default();
+        let mut zram = read_or_report(root, zram::devices(root), &mut faults).unwrap_or_default();
         zram.retain(|zram| zram.disk_size_bytes > 0);
-        let pressure = known(root, psi::memory(root), &mut faults);
-        let situation = Situation {
+        let pressure = read_or_report(root, psi::memory(root), &mut faults);
+        let memory_pressure = MemoryPressure {
             free_kib: memory.free_kib,
             file_kib: memory.file_kib,
             some_percent: pressure.map_or(0.0, |pressure| pressure.some.average_10s_percent),
@@ -57,7 +57,7 @@ impl MemorySnapshot {
             memory,
             pressure,
             zram,
-            situation,
+            memory_pressure,
             candidates: grouped(root, candidates(root, i16::MIN, with_pss, &|_| false, &mut faults)?),
             protection: Protection::of_system(root.exists("/system/build.prop")),
             faults,
@@ -72,11 +72,11 @@ fn grouped(root: &Root, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
 }
 
 /// The value, where it could be read. A missing file is no fault.
-fn known<T>(root: &Root, outcome: Result<T, DeviceError>, faults: &mut Vec<String>) -> Option<T> {
+fn read_or_report<T>(root: &Root, outcome: Result<T, DeviceError>, faults: &mut Vec<String>) -> Option<T> {
     match outcome {
         Ok(value) => return Some(value),
         Err(error) if error.is_missing() => {}
-        Err(error) => faults.push(root.as_on_device(&error)),
+        Err(error) => faults.push(root.with_device_paths(&error)),
     }
     None
 }
@@ -106,7 +106,7 @@ pub fn candidates(
             Err(error) if error.is_missing() => {}
             Err(error) => {
                 let name = error.path().file_name().map(|name| name.to_string_lossy().into_owned());
-                faulty.entry(name).or_insert_with(|| root.as_on_device(&error));
+                faulty.entry(name).or_insert_with(|| root.with_device_paths(&error));
             }
         }
     }
@@ -120,7 +120,7 @@ fn candidate(root: &Root, pid: u32, lowest_adj: i16, with_pss: bool) -> Result<O
     if oom_score_adj < lowest_adj {
         return Ok(None);
     }
-    let Some((owner, memory)) = process_memory::read_owned(root, pid)? else { return Ok(None) };
+    let Some((owner, memory)) = process_memory::read_with_owner(root, pid)? else { return Ok(None) };
     let exact = with_pss.then(|| process_memory::proportional(root, pid).ok()).flatten();
     Ok(Some(Candidate {
         pid,

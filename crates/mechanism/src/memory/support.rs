@@ -1,9 +1,9 @@
 //! What this device supports: zram that can be set up, tunables that brisk would set, or nothing; and what is already applied.
 
 use super::config::ZramPlan;
-use super::place::SwapPlace;
 use super::plan::{MemoryPlan, SettingOutcome};
 use super::probe::MemoryDevice;
+use super::zram_availability::ZramAvailability;
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 use brisk_undo::journal::{Holder, JournalState};
@@ -32,7 +32,7 @@ fn applied(journal: &JournalState) -> Option<Support> {
 
 fn of_facts(facts: &MemoryDevice) -> Support {
     let plan = MemoryPlan::of(facts, ZramPlan::Brisk);
-    let place = SwapPlace::of(facts);
+    let place = ZramAvailability::of(facts);
     let changes: Vec<String> = plan
         .changes()
         .filter(|setting| setting.name != "zram device")

@@ -18,24 +18,29 @@ const DAC_OVERRIDE: u32 = 1;
 /// The service's unit, and the drop-ins that grant it that capability.
 const UNITS: [&str; 2] = ["/usr/lib/systemd/system/brisk.service", "/etc/systemd/system/brisk.service"];
 const DROP_IN: &str = "/etc/systemd/system/brisk.service.d/placement.conf";
-const OF_MEMORY: &str = "/etc/systemd/system/brisk.service.d/memory.conf";
+const MEMORY_DROP_IN: &str = "/etc/systemd/system/brisk.service.d/memory.conf";
 
 /// The process that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum Caller {
     /// The daemon, with its own capabilities.
     Daemon,
     /// A command of the user that reports what a daemon would do.
-    Person,
+    CommandLine,
 }
 
-/// Whether placement is on under `config`, beside the managers `doers`, and why.
-pub(super) fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str>, asker: Asker) -> (bool, String) {
-    let (on, why) = decide(NAME, config.enabled, doers);
+/// Whether placement is on under `config`, beside the managers `managers`, and why.
+pub(super) fn decision(
+    root: &Root,
+    config: &PlacementConfig,
+    managers: Option<&str>,
+    caller: Caller,
+) -> (bool, String) {
+    let (on, why) = decide(NAME, config.enabled, managers);
     if config.enabled != Enabled::Auto || !on {
         return (on, why);
     }
-    match whole(root, config, asker) {
+    match whole(root, config, caller) {
         Ok(whole) => (true, format!("on (auto): each {whole} competes as one")),
         Err(obstacle) => (false, format!("off (auto): {obstacle}")),
     }
@@ -45,7 +50,7 @@ pub(super) fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str
 ///
 /// # Errors
 /// Why nothing does.
-fn whole(root: &Root, config: &PlacementConfig, asker: Asker) -> Result<&'static str, String> {
+fn whole(root: &Root, config: &PlacementConfig, caller: Caller) -> Result<&'static str, String> {
     let groups = Groups::of(root, &config.groups);
     let has_units = groups.has_units() || groups.has_unreachable_units();
     let has_autogroups = config.sessions && autogroup::is_enabled(root);
@@ -55,10 +60,10 @@ fn whole(root: &Root, config: &PlacementConfig, asker: Asker) -> Result<&'static
     if !has_units && !any_session_competes(root) {
         return Err(format!("sessions are in control groups of another manager, which override them, and {TRIALS}"));
     }
-    let is_refused = match asker {
-        Asker::Daemon => groups.has_unreachable_units() || may_override(root) == Some(false),
-        Asker::Person => {
-            let has_drop_in = [DROP_IN, OF_MEMORY].iter().any(|drop_in| root.exists(drop_in));
+    let is_refused = match caller {
+        Caller::Daemon => groups.has_unreachable_units() || has_dac_override(root) == Some(false),
+        Caller::CommandLine => {
+            let has_drop_in = [DROP_IN, MEMORY_DROP_IN].iter().any(|drop_in| root.exists(drop_in));
             UNITS.iter().any(|unit| root.exists(unit)) && !has_drop_in
         }
     };
@@ -77,7 +82,7 @@ fn any_session_competes(root: &Root) -> bool {
 }
 
 /// Whether this process may write the files of other users.
-fn may_override(root: &Root) -> Option<bool> {
+fn has_dac_override(root: &Root) -> Option<bool> {
     let status = root.read("/proc/self/status").ok()?;
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
@@ -101,9 +106,14 @@ mod tests {
         [("/run/systemd/system/x", ""), MOUNT, ("/sys/fs/cgroup/cgroup.subtree_control", "cpu memory\n")];
     const MANAGER: (&str, &str) = ("/run/systemd/private", "");
 
-    fn decided(files: &[(&str, &str)], config: &PlacementConfig, doers: Option<&str>, asker: Asker) -> (bool, String) {
+    fn decided(
+        files: &[(&str, &str)],
+        config: &PlacementConfig,
+        managers: Option<&str>,
+        caller: Caller,
+    ) -> (bool, String) {
         let (_folder, root) = root_of(files);
-        decision(&root, config, doers, asker)
+        decision(&root, config, managers, caller)
     }
 
     // Verifies ON-1, PLACE-8.
@@ -112,33 +122,38 @@ mod tests {
         let config = PlacementConfig::default();
         let slice = ("/proc/7/cgroup", "0::/user.slice\n");
         let weight = ("/sys/fs/cgroup/user.slice/cpu.weight", "100\n");
-        for (case, files, asker, told) in [
-            ("sessions compete", &[ON, SESSION, ALL][..], Asker::Daemon, "on (auto): each session competes as one"),
-            ("they do not", &[SESSION, ALL], Asker::Daemon, "off (auto): what it gains shows only in trials"),
-            ("in no session", &[ON, ALL], Asker::Daemon, "in control groups of another manager"),
+        for (case, files, caller, told) in [
+            ("sessions compete", &[ON, SESSION, ALL][..], Caller::Daemon, "on (auto): each session competes as one"),
+            ("they do not", &[SESSION, ALL], Caller::Daemon, "off (auto): what it gains shows only in trials"),
+            ("in no session", &[ON, ALL], Caller::Daemon, "in control groups of another manager"),
             (
                 "control groups",
                 &[ON, SESSION, ALL, MOUNT, slice, weight],
-                Asker::Daemon,
+                Caller::Daemon,
                 "in control groups of another",
             ),
-            ("without the controller", &[ON, SESSION, ALL, MOUNT, slice], Asker::Daemon, "on (auto)"),
-            ("without the right", &[ON, SESSION, NONE], Asker::Daemon, "may not change sessions of other users"),
+            ("without the controller", &[ON, SESSION, ALL, MOUNT, slice], Caller::Daemon, "on (auto)"),
+            ("without the right", &[ON, SESSION, NONE], Caller::Daemon, "may not change sessions of other users"),
             (
                 "units",
                 &[&SYSTEMD[..], &[MANAGER, ALL]].concat(),
-                Asker::Daemon,
+                Caller::Daemon,
                 "on (auto): each unit of systemd competes",
             ),
-            ("no manager may be called", &[&SYSTEMD[..], &[ALL]].concat(), Asker::Daemon, "may not change units; copy"),
-            ("units, its service", &[&SYSTEMD[..], &[UNIT]].concat(), Asker::Person, "copy placement.conf"),
-            ("with it", &[&SYSTEMD[..], &[UNIT, (DROP_IN, "")]].concat(), Asker::Person, "on (auto): each unit"),
-            ("its service without", &[ON, SESSION, UNIT], Asker::Person, "copy placement.conf"),
-            ("its service with", &[ON, SESSION, UNIT, (DROP_IN, "")], Asker::Person, "on (auto)"),
-            ("with the other", &[ON, SESSION, UNIT, (OF_MEMORY, "")], Asker::Person, "on (auto)"),
-            ("no service", &[ON, SESSION, NONE], Asker::Person, "on (auto)"),
+            (
+                "no manager may be called",
+                &[&SYSTEMD[..], &[ALL]].concat(),
+                Caller::Daemon,
+                "may not change units; copy",
+            ),
+            ("units, its service", &[&SYSTEMD[..], &[UNIT]].concat(), Caller::CommandLine, "copy placement.conf"),
+            ("with it", &[&SYSTEMD[..], &[UNIT, (DROP_IN, "")]].concat(), Caller::CommandLine, "on (auto): each unit"),
+            ("its service without", &[ON, SESSION, UNIT], Caller::CommandLine, "copy placement.conf"),
+            ("its service with", &[ON, SESSION, UNIT, (DROP_IN, "")], Caller::CommandLine, "on (auto)"),
+            ("with the other", &[ON, SESSION, UNIT, (MEMORY_DROP_IN, "")], Caller::CommandLine, "on (auto)"),
+            ("no service", &[ON, SESSION, NONE], Caller::CommandLine, "on (auto)"),
         ] {
-            let (on, why) = decided(files, &config, None, asker);
+            let (on, why) = decided(files, &config, None, caller);
             assert_eq!((on, why.contains(told)), (told.starts_with("on"), true), "{case}: {why}");
         }
     }
@@ -146,14 +161,14 @@ mod tests {
     // Verifies ON-1.
     #[test]
     fn an_explicit_setting_takes_precedence() {
-        for (enabled, sessions, doers, on, told) in [
+        for (enabled, sessions, managers, on, told) in [
             (Enabled::Auto, true, Some("ananicy (x)"), false, "left to ananicy (x)"),
             (Enabled::Auto, false, None, false, "only in trials"),
             (Enabled::On, false, Some("ananicy (x)"), true, "placement.enabled is true"),
             (Enabled::Off, true, None, false, "placement.enabled is false"),
         ] {
             let config = PlacementConfig { enabled, sessions, ..PlacementConfig::default() };
-            let (is_on, why) = decided(&[ON, SESSION, ALL], &config, doers, Asker::Daemon);
+            let (is_on, why) = decided(&[ON, SESSION, ALL], &config, managers, Caller::Daemon);
             assert!(is_on == on && why.contains(told), "{enabled}: {why}");
         }
     }
@@ -162,7 +177,7 @@ mod tests {
     fn the_capability_is_read_from_proc_status() {
         for (status, may) in [(ALL.1, Some(true)), (NONE.1, Some(false)), ("", None), ("CapEff:\tx\n", None)] {
             let (_folder, root) = root_of(&[("/proc/self/status", status)]);
-            assert_eq!(may_override(&root), may, "{status:?}");
+            assert_eq!(has_dac_override(&root), may, "{status:?}");
         }
     }
 }

@@ -38,12 +38,12 @@ impl<Step: Copy + Ord> BackOff<Step> {
     }
 
     /// True when `step` was reverted and has not helped since.
-    pub(super) fn knows(&self, step: Step) -> bool {
+    pub(super) fn has_failed(&self, step: Step) -> bool {
         self.pauses.contains_key(&step)
     }
 
     /// `step` has helped after all.
-    pub(super) fn forgive(&mut self, step: Step) {
+    pub(super) fn reset(&mut self, step: Step) {
         self.pauses.remove(&step);
     }
 
@@ -56,21 +56,21 @@ impl<Step: Copy + Ord> BackOff<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::step::Rung;
+    use crate::placement::step::StepKind;
 
     #[test]
     fn each_pause_is_twice_as_long_up_to_a_limit() {
         let (mut back_off, mut now) =
             (BackOff::new(Duration::from_secs(2), Duration::from_secs(300)), BootTime::default());
         for pause_s in [2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
-            assert!(back_off.allows(now, Rung::Isolate));
-            back_off.add(now, Rung::Isolate);
+            assert!(back_off.allows(now, StepKind::Isolate));
+            back_off.add(now, StepKind::Isolate);
             now = now + Duration::from_millis(pause_s * 1000 - 1);
-            assert!(!back_off.allows(now, Rung::Isolate), "{pause_s}");
-            assert!(back_off.knows(Rung::Isolate) && back_off.allows(now, Rung::Weight));
+            assert!(!back_off.allows(now, StepKind::Isolate), "{pause_s}");
+            assert!(back_off.has_failed(StepKind::Isolate) && back_off.allows(now, StepKind::Weight));
             now = now + Duration::from_millis(1);
         }
-        back_off.forgive(Rung::Isolate);
-        assert!(!back_off.knows(Rung::Isolate));
+        back_off.reset(StepKind::Isolate);
+        assert!(!back_off.has_failed(StepKind::Isolate));
     }
 }

@@ -71,13 +71,13 @@ impl Machine {
 
     /// The upper utilisation clamp with which a thread fits on the smallest core and claims no bigger one; `None` where no core
     /// is bigger, or the scheduler ignores clamps.
-    pub fn modest_clamp(&self) -> Option<u32> {
+    pub fn smallest_core_clamp(&self) -> Option<u32> {
         let (biggest, smallest) = (self.cores.first()?.capacity, self.cores.last()?.capacity);
         self.fitting.filter(|_| smallest < biggest).map(|fitting| fitting.highest(smallest))
     }
 
     /// True when one of `cpus` is among the smallest cores.
-    pub fn has_smallest(&self, cpus: &[u32]) -> bool {
+    pub fn includes_smallest_core(&self, cpus: &[u32]) -> bool {
         let smallest = self.cores.last().map(|core| core.capacity);
         self.cores.iter().any(|core| Some(core.capacity) == smallest && cpus.contains(&core.cpu))
     }
@@ -147,10 +147,14 @@ mod tests {
             (&[], exactly, &[], None),
         ] {
             let machine = Machine::of(cores).with_fitting(fitting).only(online);
-            assert_eq!(machine.modest_clamp(), expected, "{machine:?}");
+            assert_eq!(machine.smallest_core_clamp(), expected, "{machine:?}");
         }
         let machine = Machine::of(&phone);
-        assert!(machine.has_smallest(&[1, 7]) && !machine.has_smallest(&[4, 7]) && !machine.has_smallest(&[]));
+        assert!(
+            machine.includes_smallest_core(&[1, 7])
+                && !machine.includes_smallest_core(&[4, 7])
+                && !machine.includes_smallest_core(&[])
+        );
     }
 
     // Verifies PLACE-4.

@@ -133,9 +133,9 @@ pub enum Advice {
 /// A thread that never sleeps uses 1.00 of a core, give or take the error at a sample's edges.
 pub(super) const CORE_SLACK: f64 = 0.05;
 
-/// The rule: nothing below `least_gain`; reserved cores where the foreground fits on them; else weight.
-pub fn advise(gain_bound: f64, parallelism: f64, least_gain: f64, machine: &Machine) -> Advice {
-    if gain_bound < least_gain {
+/// The rule: nothing below `minimum_gain`; reserved cores where the foreground fits on them; else weight.
+pub fn advise(gain_bound: f64, parallelism: f64, minimum_gain: f64, machine: &Machine) -> Advice {
+    if gain_bound < minimum_gain {
         return Advice::Nothing;
     }
     let cores = (parallelism - CORE_SLACK).ceil().max(1.0) as usize;

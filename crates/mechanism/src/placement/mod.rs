@@ -10,7 +10,6 @@
 mod automatic;
 mod back_off;
 pub mod config;
-mod contention;
 pub mod cores;
 mod driver;
 pub mod gain;
@@ -21,6 +20,7 @@ pub mod resources;
 pub mod snapshot;
 pub mod step;
 pub mod storage;
+mod storage_contention;
 mod support;
 mod thesis;
 pub mod threads;

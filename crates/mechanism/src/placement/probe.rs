@@ -33,7 +33,7 @@ pub fn machine(root: &Root) -> Machine {
     let capacities = capacity::of(root, &online);
     let core = |&cpu: &u32| Core { cpu, capacity: capacities.get(&cpu).copied().unwrap_or(FULL_CAPACITY) };
     // A scheduler that exposes no capacities does not place threads by them.
-    let fitting = Fitting::of(root).filter(|_| capacity::is_told(root, &online));
+    let fitting = Fitting::of(root).filter(|_| capacity::is_reported(root, &online));
     Machine::new(online.iter().map(core).collect()).with_fitting(fitting)
 }
 
@@ -51,12 +51,12 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
     let (is_on, why) = decision;
     if !is_on {
         let reason = format!("{what}; {why}");
-        let is_told = foreground::group(root).is_some();
-        let advice = if is_told { "" } else { ", and tell what is in the foreground" };
+        let is_reported = foreground::group(root).is_some();
+        let advice = if is_reported { "" } else { ", and tell what is in the foreground" };
         return support(SupportState::Available, reason, &format!("Set placement.enabled = true{advice}."));
     }
     let groups = Groups::of(root, &config.groups);
-    let by = match &groups.refusal {
+    let by = match &groups.unsupported_reason {
         None => format!("groups ({})", groups.describe()),
         Some(_) => "masks and nice values".to_owned(),
     };
@@ -68,7 +68,7 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
         true => format!("{by}, and between units of systemd by their weights"),
         false => by,
     };
-    let clamp = machine.modest_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
+    let clamp = machine.smallest_core_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
     let clamp = clamp.unwrap_or_default();
     let (seen, advice) = sensing(root, config.sensing);
     let reason = format!("{what}; bulk threads are restricted by {by}{clamp} where a trial shows that it helps{seen}");
@@ -77,12 +77,12 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
 
 /// The interface for samples of threads where it is not the default, and advice where it is not the configured one.
 fn sensing(root: &Root, asked: Sensing) -> (String, String) {
-    match (asked, threads::refusal(root, asked)) {
+    match (asked, threads::unsupported_reason(root, asked)) {
         (Sensing::Schedstat, _) => (String::new(), String::new()),
         (_, None) => ("; threads are seen by BPF".to_owned(), String::new()),
-        (_, Some(refusal)) => {
-            let advice = if asked == Sensing::Bpf { refusal.advice() } else { "" };
-            (format!("; threads are seen by schedstat and not by BPF: {refusal}"), advice.to_owned())
+        (_, Some(unsupported_reason)) => {
+            let advice = if asked == Sensing::Bpf { unsupported_reason.advice() } else { "" };
+            (format!("; threads are seen by schedstat and not by BPF: {unsupported_reason}"), advice.to_owned())
         }
     }
 }
@@ -93,10 +93,10 @@ mod tests {
 
     use super::*;
     use crate::Enabled;
-    use crate::placement::automatic::{Asker, decision};
+    use crate::placement::automatic::{Caller, decision};
 
     fn support_of(root: &Root, config: &PlacementConfig) -> Support {
-        support(root, config, &machine(root), &decision(root, config, None, Asker::Daemon))
+        support(root, config, &machine(root), &decision(root, config, None, Caller::Daemon))
     }
 
     #[test]

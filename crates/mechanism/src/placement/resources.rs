@@ -9,14 +9,14 @@ use serde::Serialize;
 use brisk_base::insertion_sort::insertion_sort;
 use brisk_sys::io::process_io::StorageIo;
 use brisk_sys::process::drm_clients::{Clients, EngineShare};
-use brisk_sys::process::{Life, TICK_MS};
+use brisk_sys::process::{ProcessIdentity, TICK_MS};
 
 /// Shares of storage are not meaningful while all processes together move fewer bytes per second.
 const STORAGE_BYTES_PER_S: f64 = 1024.0 * 1024.0;
 
 /// Cumulative use of one process since its start, and the memory that it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct ResourceUse {
     /// Its name.
     pub command: String,
     /// CPU time of all its threads, in clock ticks.
@@ -31,7 +31,7 @@ pub struct Taken {
 #[derive(Debug, Clone, Default)]
 pub struct ResourceSample {
     /// The use of each process.
-    pub processes: BTreeMap<Life, Taken>,
+    pub processes: BTreeMap<ProcessIdentity, ResourceUse>,
     /// The DRM clients.
     pub gpu: Clients,
 }
@@ -104,7 +104,7 @@ pub fn between(
     let moved: f64 = both().filter_map(|(_, then, now)| moved_bytes(then, now)).sum();
     let is_storage_used = moved >= STORAGE_BYTES_PER_S * seconds;
     let mut gpu = after.gpu.shares_since(&before.gpu, wall);
-    let of_process = |(life, then, now): (&Life, &Taken, &Taken)| {
+    let of_process = |(life, then, now): (&ProcessIdentity, &ResourceUse, &ResourceUse)| {
         let bytes = moved_bytes(then, now);
         let (gpu, gpu_engine) =
             gpu.remove(&life.pid).map(|EngineShare { engine, share }| (Share::of(share), engine)).unzip();
@@ -130,7 +130,7 @@ pub fn between(
     processes
 }
 
-fn moved_bytes(then: &Taken, now: &Taken) -> Option<f64> {
+fn moved_bytes(then: &ResourceUse, now: &ResourceUse) -> Option<f64> {
     let (then, now) = (then.storage?, now.storage?);
     let read = now.read_bytes.saturating_sub(then.read_bytes);
     Some((read + now.written_bytes.saturating_sub(then.written_bytes)) as f64)
@@ -144,7 +144,7 @@ impl ProcessResources {
     }
 
     /// True when its use is not worth a line.
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.heaviness() == 0 && self.cpu.share < 0.01 && self.gpu.is_none_or(|gpu| gpu.share < 0.01)
     }
 }
@@ -155,14 +155,15 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn taken(cpu_ticks: u64, memory_kib: u64, read_bytes: u64) -> Taken {
+    fn taken(cpu_ticks: u64, memory_kib: u64, read_bytes: u64) -> ResourceUse {
         let storage = Some(StorageIo { read_bytes, written_bytes: 0 });
-        Taken { command: "some".to_owned(), cpu_ticks, memory_kib, storage }
+        ResourceUse { command: "some".to_owned(), cpu_ticks, memory_kib, storage }
     }
 
-    fn sample(processes: &[(u32, u64, Taken)]) -> ResourceSample {
-        let processes =
-            processes.iter().map(|(pid, start, taken)| (Life { pid: *pid, start_time_ticks: *start }, taken.clone()));
+    fn sample(processes: &[(u32, u64, ResourceUse)]) -> ResourceSample {
+        let processes = processes
+            .iter()
+            .map(|(pid, start, taken)| (ProcessIdentity { pid: *pid, start_time_ticks: *start }, taken.clone()));
         ResourceSample { processes: processes.collect(), gpu: Clients::default() }
     }
 
@@ -189,7 +190,7 @@ mod tests {
         let (before, after) = (sample(&[(1, 1, taken(0, 1, 0))]), sample(&[(1, 1, taken(0, 1, 4096))]));
         let found = between(&before, &after, SECOND, 1000);
         assert_eq!(found[0].storage.unwrap(), Share { share: 0.0, intensity: Intensity::Light });
-        assert!(found[0].is_at_rest());
+        assert!(found[0].is_idle());
     }
 
     #[test]
@@ -204,7 +205,7 @@ mod tests {
     // Verifies ON-4.
     #[test]
     fn what_may_not_be_seen_is_unknown() {
-        let hidden = |ticks| Taken { storage: None, ..taken(ticks, 1, 0) };
+        let hidden = |ticks| ResourceUse { storage: None, ..taken(ticks, 1, 0) };
         let found = between(&sample(&[(1, 1, hidden(0))]), &sample(&[(1, 1, hidden(200))]), SECOND, 0);
         assert_eq!((found[0].storage, found[0].storage_kib_per_s, found[0].gpu), (None, None, None));
         assert!((found[0].cpu.share - 2.0).abs() < 1e-9, "two CPUs");

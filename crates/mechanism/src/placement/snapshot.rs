@@ -23,7 +23,7 @@ pub struct PlacementSnapshot {
     /// Why the step is in force, or why nothing is done.
     pub reason: String,
     /// The foreground processes.
-    pub front: Vec<u32>,
+    pub foreground: Vec<u32>,
     /// The gain bound of the foreground in the last second, 0 to 1 of its busy time.
     pub gain_bound: f64,
     /// The share of its busy time that the foreground waited for a CPU.
@@ -43,7 +43,7 @@ pub struct PlacementSnapshot {
 }
 
 /// The most threads that are listed; further ones are only counted.
-pub const MOST_THREADS: usize = 256;
+pub const MAXIMUM_LISTED_THREADS: usize = 256;
 
 /// One thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub struct ThreadView {
     /// Its name.
     pub command: String,
     /// Its process is in the foreground.
-    pub is_front: bool,
+    pub is_foreground: bool,
     /// Its class.
     pub class: Class,
     /// Its class by the thesis.
@@ -77,12 +77,16 @@ pub struct ThreadView {
 impl ThreadView {
     /// The view of `member` with the leased values `leased`.
     pub fn of(member: &Member, leased: Option<String>) -> Self {
-        let habits = &member.habits;
+        let statistics = &member.statistics;
         let percent = |share: f64| share * 100.0;
-        let reason = match (member.is_front, habits.class(), &leased) {
+        let reason = match (member.is_foreground, statistics.class(), &leased) {
             (true, ..) => "foreground".to_owned(),
-            (_, _, Some(value)) => format!("demands {:.0} % of a CPU: restricted ({value})", percent(habits.demand())),
-            (_, Class::Bulk, None) => format!("demands {:.0} % of a CPU: may be restricted", percent(habits.demand())),
+            (_, _, Some(value)) => {
+                format!("demands {:.0} % of a CPU: restricted ({value})", percent(statistics.demand()))
+            }
+            (_, Class::Bulk, None) => {
+                format!("demands {:.0} % of a CPU: may be restricted", percent(statistics.demand()))
+            }
             (_, Class::Interactive, None) => "interactive: neither bulk nor light".to_owned(),
             (_, Class::Light, None) => "light: never deprioritised".to_owned(),
         };
@@ -90,13 +94,13 @@ impl ThreadView {
             tid: member.thread.tid,
             pid: member.thread.pid,
             command: member.thread.command.clone(),
-            is_front: member.is_front,
-            class: habits.class(),
-            thesis_class: habits.thesis_class(),
-            demand: habits.demand(),
-            wait: habits.wait(),
-            burst_ms: habits.burst().as_secs_f64() * 1e3,
-            wakes_hz: habits.wakes_hz(),
+            is_foreground: member.is_foreground,
+            class: statistics.class(),
+            thesis_class: statistics.thesis_class(),
+            demand: statistics.demand(),
+            wait: statistics.wait(),
+            burst_ms: statistics.burst().as_secs_f64() * 1e3,
+            wakes_hz: statistics.wakes_hz(),
             leased,
             reason,
         }

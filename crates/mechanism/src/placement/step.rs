@@ -1,11 +1,11 @@
-//! The rungs of the ladder, and what each changes on a thread.
+//! The steps of the ladder, and what each changes on a thread.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::cores::{Machine, Split};
-pub use crate::Demands;
+pub use crate::DesiredValues;
 use crate::Target;
 use brisk_sys::cgroup::hierarchy::Hierarchy;
 use brisk_sys::cgroup::membership::Membership;
@@ -15,9 +15,9 @@ use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
 /// The nice value with the lowest weight.
-const LEAST_NICE: i32 = 19;
+const MAXIMUM_NICE: i32 = 19;
 /// The ratio of the weights of adjacent nice levels.
-const LEVEL: f64 = 1.25;
+const NICE_LEVEL_RATIO: f64 = 1.25;
 
 /// What is done to background threads for the foreground.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,9 +31,9 @@ pub enum Step {
     Isolate(Split),
 }
 
-/// The rungs without their data.
+/// The kinds of steps, without their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rung {
+pub enum StepKind {
     /// [`Step::Weight`].
     Weight,
     /// [`Step::Idle`].
@@ -41,43 +41,44 @@ pub enum Rung {
     /// [`Step::Isolate`].
     Isolate,
     /// [`Step::Weight`] for whole sessions and groups, without a trial.
-    Whole,
+    Groups,
 }
 
 impl Step {
-    /// Which rung it is.
-    pub fn rung(&self) -> Rung {
+    /// Which kind of step it is.
+    pub fn kind(&self) -> StepKind {
         match self {
-            Self::Weight => Rung::Weight,
-            Self::Idle => Rung::Idle,
-            Self::Isolate(_) => Rung::Isolate,
+            Self::Weight => StepKind::Weight,
+            Self::Idle => StepKind::Idle,
+            Self::Isolate(_) => StepKind::Isolate,
         }
     }
 
     /// The targets and values for the thread with these facts. Empty if it is left alone: another program has bound it, set its
     /// policy, or already deprioritised it.
     pub fn demands_of(&self, facts: &ThreadFacts, nice_levels: i32, machine: &Machine) -> Vec<(Target, String)> {
-        self.room_of(facts, nice_levels).into_iter().chain(self.clamp_of(facts, machine)).collect()
+        self.restriction_of(facts, nice_levels).into_iter().chain(self.clamp_of(facts, machine)).collect()
     }
 
     /// The upper clamp for a deprioritised thread with these facts. `None` if its own clamp is lower already, if it may not run
     /// on the smallest cores, or if its lower clamp is higher. Where cores are reserved, masks do the same.
     pub fn clamp_of(&self, facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
         let ThreadFacts { tid, start_time_ticks, allowed, priority, clamps, .. } = facts;
-        let clamp = self.modest_clamp(machine)?;
+        let clamp = self.smallest_core_clamp(machine)?;
         let is_ordinary = priority.policy == SchedulingPolicy::Other;
-        let gives = is_ordinary && clamps.minimum <= clamp && clamp < clamps.maximum && machine.has_smallest(allowed);
+        let is_clampable =
+            is_ordinary && clamps.minimum <= clamp && clamp < clamps.maximum && machine.includes_smallest_core(allowed);
         let target = Target::UtilizationClampMaximum { tid: *tid, start_time_ticks: *start_time_ticks };
-        gives.then(|| (target, clamp.to_string()))
+        is_clampable.then(|| (target, clamp.to_string()))
     }
 
     /// The upper clamp that this step sets.
-    pub fn modest_clamp(&self, machine: &Machine) -> Option<u32> {
-        (self.rung() != Rung::Isolate).then(|| machine.modest_clamp()).flatten()
+    pub fn smallest_core_clamp(&self, machine: &Machine) -> Option<u32> {
+        (self.kind() != StepKind::Isolate).then(|| machine.smallest_core_clamp()).flatten()
     }
 
     /// The changes of its mask, priority or groups.
-    fn room_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Vec<(Target, String)> {
+    fn restriction_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Vec<(Target, String)> {
         let ThreadFacts { tid, start_time_ticks, allowed, priority, groups, .. } = facts;
         let (tid, start_time_ticks) = (*tid, *start_time_ticks);
         if priority.policy != SchedulingPolicy::Other {
@@ -91,12 +92,13 @@ impl Step {
                 }
                 // Set the mask as well: the journal then has the original mask, which a cpuset may lose.
                 let cpus = format_list(&split.rest);
-                let group = groups.cpuset.iter().flat_map(|from| taken(facts, from, format!("cpuset.cpus={cpus}")));
+                let group =
+                    groups.cpuset.iter().flat_map(|from| group_move(facts, from, format!("cpuset.cpus={cpus}")));
                 std::iter::once(mask(&split.rest)).chain(group).collect()
             }
-            (_, Some(from)) if priority.nice < LEAST_NICE => {
+            (_, Some(from)) if priority.nice < MAXIMUM_NICE => {
                 let is_unified = from.hierarchy == Hierarchy::Unified;
-                let group = taken(facts, from, self.weight_of_all(is_unified, nice_levels));
+                let group = group_move(facts, from, self.shared_group_setting(is_unified, nice_levels));
                 is_unified.then(|| mask(allowed)).into_iter().chain(group).collect()
             }
             _ => {
@@ -104,7 +106,7 @@ impl Step {
                     Self::Idle => Priority { policy: SchedulingPolicy::Idle, nice: priority.nice },
                     _ => Priority {
                         policy: SchedulingPolicy::Other,
-                        nice: (priority.nice + nice_levels).min(LEAST_NICE),
+                        nice: (priority.nice + nice_levels).min(MAXIMUM_NICE),
                     },
                 };
                 let demand = (Target::Priority { tid, start_time_ticks }, lower.to_string());
@@ -114,7 +116,7 @@ impl Step {
     }
 
     /// The setting of the group for deprioritised threads, which share its weight.
-    fn weight_of_all(&self, is_unified: bool, nice_levels: i32) -> String {
+    fn shared_group_setting(&self, is_unified: bool, nice_levels: i32) -> String {
         let (file, ordinary, least) = if is_unified { ("cpu.weight", 100.0, 1.0) } else { ("cpu.shares", 1024.0, 2.0) };
         match self {
             Self::Idle => "cpu.idle=1".to_owned(),
@@ -139,10 +141,10 @@ impl Step {
     /// The nice value for a session of own nice value `own`, if `sessions` such sessions together are to have the weight of one
     /// deprioritised session. `None` if its weight is already that low, or if this step does not change weights.
     pub fn nice_of_session(&self, own: i32, nice_levels: i32, sessions: usize) -> Option<String> {
-        let crowd = (sessions.max(1) as f64).ln() / LEVEL.ln();
+        let shared_levels = (sessions.max(1) as f64).ln() / NICE_LEVEL_RATIO.ln();
         let nice = match self {
-            Self::Weight => (own + nice_levels + crowd.round() as i32).min(LEAST_NICE),
-            Self::Idle => LEAST_NICE,
+            Self::Weight => (own + nice_levels + shared_levels.round() as i32).min(MAXIMUM_NICE),
+            Self::Idle => MAXIMUM_NICE,
             Self::Isolate(_) => return None,
         };
         (nice > own).then(|| nice.to_string())
@@ -151,11 +153,11 @@ impl Step {
 
 /// `weight`, lowered by `nice_levels`.
 fn lessened(weight: f64, nice_levels: i32) -> f64 {
-    weight / LEVEL.powi(nice_levels)
+    weight / NICE_LEVEL_RATIO.powi(nice_levels)
 }
 
 /// The mask that confines a thread with these facts to `cpus`, if it may run on all CPUs of `machine`.
-pub fn put_on(cpus: &[u32], facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
+pub fn affinity_demand(cpus: &[u32], facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
     let ThreadFacts { tid, start_time_ticks, allowed, priority, .. } = facts;
     let is_free = machine.cores().iter().all(|core| allowed.contains(&core.cpu));
     let target = Target::CpuAffinity { tid: *tid, start_time_ticks: *start_time_ticks };
@@ -163,7 +165,7 @@ pub fn put_on(cpus: &[u32], facts: &ThreadFacts, machine: &Machine) -> Option<(T
 }
 
 /// The targets that move a thread with these facts from its group into a group with `settings`.
-fn taken(facts: &ThreadFacts, from: &Membership, settings: String) -> [(Target, String); 2] {
+fn group_move(facts: &ThreadFacts, from: &Membership, settings: String) -> [(Target, String); 2] {
     let ThreadFacts { tid, start_time_ticks, .. } = *facts;
     let Membership { hierarchy, taken_into, taken_as, .. } = from;
     let member = Target::GroupMember { hierarchy: *hierarchy, tid, start_time_ticks };
@@ -253,7 +255,7 @@ mod tests {
             let machine = Machine::of(&cores).with_fitting(fitting);
             let clamps = Clamps { minimum, maximum };
             let facts = ThreadFacts { clamps, ..facts(allowed, Priority { policy, nice: 0 }) };
-            let demands: Demands = step.demands_of(&facts, 10, &machine).into_iter().collect();
+            let demands: DesiredValues = step.demands_of(&facts, 10, &machine).into_iter().collect();
             let clamp = demands.get(&Target::UtilizationClampMaximum { tid: 7, start_time_ticks: 70 });
             assert_eq!(clamp.map(String::as_str), expected, "{step:?} {machine:?} {facts:?}");
         }
@@ -335,7 +337,7 @@ mod tests {
             assert!(expected.is_sorted(), "masks precede groups, groups precede members");
             let unequal = Machine::of(&[(0, 446), (1, 1024)]).with_fitting(Some(Fitting::Exactly));
             let clamped = step.demands_of(&facts, 10, &unequal);
-            assert_eq!(clamped.len() - expected.len(), usize::from(step.rung() != Rung::Isolate), "{clamped:?}");
+            assert_eq!(clamped.len() - expected.len(), usize::from(step.kind() != StepKind::Isolate), "{clamped:?}");
             assert_eq!(clamped[..expected.len()], expected, "the clamp comes last");
             facts.priority.policy = SchedulingPolicy::Special;
             assert_eq!(step.demands_of(&facts, 10, &unequal), []);

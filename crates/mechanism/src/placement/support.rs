@@ -4,15 +4,15 @@ use super::{PlacementConfig, automatic, probe};
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 
-/// Whether a daemon with `config` would enable placement here, beside the managers `doers`, and why.
-pub fn decision(root: &Root, config: &PlacementConfig, doers: Option<&str>) -> (bool, String) {
-    automatic::decision(root, config, doers, automatic::Asker::Person)
+/// Whether a daemon with `config` would enable placement here, beside the managers `managers`, and why.
+pub fn decision(root: &Root, config: &PlacementConfig, managers: Option<&str>) -> (bool, String) {
+    automatic::decision(root, config, managers, automatic::Caller::CommandLine)
 }
 
-/// What this device offers to the placement mechanism under `config`, beside the managers `doers`, and whether the daemon uses
+/// What this device offers to the placement mechanism under `config`, beside the managers `managers`, and whether the daemon uses
 /// it now (`running`).
-pub fn support(root: &Root, config: &PlacementConfig, running: bool, doers: Option<&str>) -> Support {
-    let support = probe::support(root, config, &probe::machine(root), &decision(root, config, doers));
+pub fn support(root: &Root, config: &PlacementConfig, running: bool, managers: Option<&str>) -> Support {
+    let support = probe::support(root, config, &probe::machine(root), &decision(root, config, managers));
     if support.state != SupportState::Active || running {
         return support;
     }

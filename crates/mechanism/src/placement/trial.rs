@@ -11,28 +11,28 @@ use brisk_sys::process::schedstat::Usage;
 use brisk_sys::sched::threads::Sample;
 
 /// The step helps if the foreground's wait share falls to at most this fraction of the baseline.
-const LESS_WAIT: f64 = 0.75;
+const MAXIMUM_WAIT_RATIO: f64 = 0.75;
 /// Up to this fraction the improvement may still come: the trial is extended.
-const A_LITTLE_LESS: f64 = 0.9;
+const EXTENSION_WAIT_RATIO: f64 = 0.9;
 /// Below this fraction of the baseline's run rate the result is unclear: the foreground has less to do, or needs bulk threads.
-const NO_LESS_RUN: f64 = 0.85;
+const MINIMUM_RUN_RATIO: f64 = 0.85;
 /// Below this fraction the foreground is idle and may continue soon: the trial is extended.
-const RESTS: f64 = 0.1;
+const IDLE_RUN_RATIO: f64 = 0.1;
 /// The warm-up is one part in this many of a trial: threads take time to move.
-const SETTLES: u32 = 3;
+const WARM_UP_DIVISOR: u32 = 3;
 /// A step that helps is confirmed by a second trial that is this many times as long.
-const CONFIRMED_BY: u32 = 4;
+const CONFIRMATION_FACTOR: u32 = 4;
 /// The most extensions of a trial without a clear result.
 const EXTENSIONS: u32 = 2;
 
 /// A light thread misses its period if it waits longer than this per wake-up and more than twice as long as before.
-const MISSED: Duration = Duration::from_millis(3);
+const MISSED_PERIOD_DELAY: Duration = Duration::from_millis(3);
 /// With fewer wake-ups it is not judged.
-const WAKES_TO_JUDGE: u32 = 3;
+const MINIMUM_WAKEUPS: u32 = 3;
 /// With this demand or more it is not judged either: it did more than periodic work.
-const LIGHT_MEANWHILE: f64 = 0.25;
+const PERIODIC_DEMAND: f64 = 0.25;
 /// How often periods are judged.
-const RHYTHM_PERIOD: Duration = Duration::from_secs(1);
+const JUDGING_PERIOD: Duration = Duration::from_secs(1);
 
 /// The result of a trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +52,7 @@ pub enum TrialVerdict {
 pub struct Trial {
     before: Totals,
     after: Totals,
-    settles: BootTime,
+    warm_up_ends: BootTime,
     ends: BootTime,
     length: Duration,
     extensions: u32,
@@ -65,7 +65,7 @@ impl Trial {
         Self {
             before,
             after: Totals::default(),
-            settles: now + length / SETTLES,
+            warm_up_ends: now + length / WARM_UP_DIVISOR,
             ends: now + length,
             length,
             extensions: 0,
@@ -75,7 +75,7 @@ impl Trial {
 
     /// Adds a sample that ended at `now`, and judges at the end of the trial.
     pub fn take(&mut self, now: BootTime, sample: Totals) -> TrialVerdict {
-        if now.since(self.settles).as_nanos() >= u128::from(sample.wall_ns) {
+        if now.since(self.warm_up_ends).as_nanos() >= u128::from(sample.wall_ns) {
             self.after += sample;
         }
         if now < self.ends {
@@ -83,18 +83,18 @@ impl Trial {
         }
         let (ran, runs) = (self.before.run_rate(), self.after.run_rate());
         // The step changes the waiting time, so only the run time shows how much the foreground has to do.
-        if runs < ran * RESTS && self.extensions < EXTENSIONS {
+        if runs < ran * IDLE_RUN_RATIO && self.extensions < EXTENSIONS {
             self.extensions += 1;
             self.ends = now + self.length;
             self.after = Totals::default();
             return TrialVerdict::Open;
         }
         let (waited, waits) = (self.before.wait_share(), self.after.wait_share());
-        let is_less = is_less(waits, waited);
-        if is_less && runs >= ran * NO_LESS_RUN {
+        let waits_less = waits_less(waits, waited);
+        if waits_less && runs >= ran * MINIMUM_RUN_RATIO {
             return TrialVerdict::Helps;
         }
-        if !is_less && waits <= waited * A_LITTLE_LESS && self.extensions < EXTENSIONS {
+        if !waits_less && waits <= waited * EXTENSION_WAIT_RATIO && self.extensions < EXTENSIONS {
             self.extensions += 1;
             self.ends = now + self.length;
             return TrialVerdict::Open;
@@ -104,12 +104,12 @@ impl Trial {
             waited * 100.0,
             waits * 100.0
         );
-        if is_less { TrialVerdict::Unclear(why) } else { TrialVerdict::Useless(why) }
+        if waits_less { TrialVerdict::Unclear(why) } else { TrialVerdict::Useless(why) }
     }
 
     /// The confirming, longer trial from `now` on, because one result may be chance; `None` when this was it.
-    pub fn again(&self, now: BootTime) -> Option<Self> {
-        let second = || Self { is_first: false, ..Self::new(now, self.length * CONFIRMED_BY, self.before) };
+    pub fn confirming(&self, now: BootTime) -> Option<Self> {
+        let second = || Self { is_first: false, ..Self::new(now, self.length * CONFIRMATION_FACTOR, self.before) };
         self.is_first.then(second)
     }
 
@@ -119,8 +119,8 @@ impl Trial {
     }
 
     /// When the warm-up ends.
-    pub fn settles(&self) -> BootTime {
-        self.settles
+    pub fn warm_up_ends(&self) -> BootTime {
+        self.warm_up_ends
     }
 
     /// What it has measured so far.
@@ -131,7 +131,7 @@ impl Trial {
 
 /// A light thread that waits too long per wake-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missed {
+pub struct MissedPeriod {
     /// Its thread id.
     pub tid: u32,
     /// Its name and its wait per wake-up, now and before.
@@ -139,58 +139,58 @@ pub struct Missed {
 }
 
 /// True where the wait share `waits` is so much lower than the baseline `waited` that the step has helped.
-pub fn is_less(waits: f64, waited: f64) -> bool {
-    waits <= waited * LESS_WAIT
+pub fn waits_less(waits: f64, waited: f64) -> bool {
+    waits <= waited * MAXIMUM_WAIT_RATIO
 }
 
 /// Light threads that wake regularly, and their wait per wake-up before a step.
 #[derive(Debug, Clone, Default)]
-pub struct Rhythms {
+pub struct PeriodicThreads {
     before: BTreeMap<u32, Duration>,
     since: BTreeMap<u32, Usage>,
     judged_at: BootTime,
 }
 
-impl Rhythms {
+impl PeriodicThreads {
     /// The threads of `roster` that are regular now; nothing before `from` is judged.
     pub fn of(roster: &Roster, from: BootTime) -> Self {
-        let light = roster.members().filter(|member| member.habits.has_rhythm());
-        let before = light.map(|member| (member.thread.tid, member.habits.delay())).collect();
+        let light = roster.members().filter(|member| member.statistics.is_periodic());
+        let before = light.map(|member| (member.thread.tid, member.statistics.delay())).collect();
         Self { before, since: BTreeMap::new(), judged_at: from }
     }
 
     /// The threads that were regular before the step.
-    pub fn regular(&self) -> impl Iterator<Item = u32> {
+    pub fn tids(&self) -> impl Iterator<Item = u32> {
         self.before.keys().copied()
     }
 
     /// Adds a sample; once a second, returns the threads that wait too long.
-    pub fn take(&mut self, now: BootTime, sample: &Sample, roster: &Roster) -> Vec<Missed> {
+    pub fn take(&mut self, now: BootTime, sample: &Sample, roster: &Roster) -> Vec<MissedPeriod> {
         if now <= self.judged_at {
             return Vec::new();
         }
         for used in sample.used.iter().filter(|used| self.before.contains_key(&used.tid)) {
             *self.since.entry(used.tid).or_default() += used.usage;
         }
-        if now.since(self.judged_at) < RHYTHM_PERIOD {
+        if now.since(self.judged_at) < JUDGING_PERIOD {
             return Vec::new();
         }
         self.judge(now, roster)
     }
 
     /// Returns the threads that wait too long, and starts a new second.
-    pub fn judge(&mut self, now: BootTime, roster: &Roster) -> Vec<Missed> {
+    pub fn judge(&mut self, now: BootTime, roster: &Roster) -> Vec<MissedPeriod> {
         self.judged_at = now;
         let missed = |(tid, since): (u32, Usage)| {
-            let member = roster.get(tid).filter(|member| member.habits.class() == Class::Light)?;
-            if since.slices < WAKES_TO_JUDGE || since.demand() >= LIGHT_MEANWHILE {
+            let member = roster.get(tid).filter(|member| member.statistics.class() == Class::Light)?;
+            if since.slices < MINIMUM_WAKEUPS || since.demand() >= PERIODIC_DEMAND {
                 return None;
             }
             let before = self.before.get(&tid).copied().unwrap_or_default();
             let delay = Duration::from_nanos(since.wait_ns / u64::from(since.slices));
             let (name, ms) = (&member.thread.command, |delay: Duration| delay.as_secs_f64() * 1e3);
             let text = || format!("{name} ({tid}) waits {:.1} ms per wake-up, {:.1} before", ms(delay), ms(before));
-            (delay > MISSED && delay > before * 2).then(|| Missed { tid, text: text() })
+            (delay > MISSED_PERIOD_DELAY && delay > before * 2).then(|| MissedPeriod { tid, text: text() })
         };
         std::mem::take(&mut self.since).into_iter().filter_map(missed).collect()
     }
@@ -293,13 +293,15 @@ mod tests {
             };
             (1..50).for_each(|tick| drop(play(tick, 5000, before_us)));
             let samples: Vec<Sample> = (50..60).map(|tick| play(tick, run_us, after_us)).collect();
-            let mut rhythms =
-                Rhythms { before: [(9, Duration::from_micros(before_us / 5))].into(), ..Rhythms::default() };
-            rhythms.judged_at = at(4900);
+            let mut periodic_threads = PeriodicThreads {
+                before: [(9, Duration::from_micros(before_us / 5))].into(),
+                ..PeriodicThreads::default()
+            };
+            periodic_threads.judged_at = at(4900);
             let said: Vec<_> = samples
                 .iter()
                 .zip(50..)
-                .flat_map(|(sample, tick)| rhythms.take(at(tick * 100), sample, &roster))
+                .flat_map(|(sample, tick)| periodic_threads.take(at(tick * 100), sample, &roster))
                 .collect();
             assert_eq!(said.len(), usize::from(missed), "{before_us} {after_us}: {said:?}");
             assert!(said.iter().all(|said| said.tid == 9 && said.text.starts_with("music (9) waits ")), "{said:?}");

@@ -206,7 +206,7 @@ impl CacheSettings<'_> {
     ///
     /// # Errors
     /// [`DeviceError`].
-    pub fn forget(&self) -> Result<(), DeviceError> {
+    pub fn flush(&self) -> Result<(), DeviceError> {
         if self.files.is_empty() { Ok(()) } else { self.write("flush", "1") }
     }
 

@@ -107,8 +107,8 @@ impl Connection {
     ///
     /// # Errors
     /// [`DeviceError`].
-    pub fn set_waiting(&self, waits: bool) -> Result<(), DeviceError> {
-        let flags = if waits { OFlags::empty() } else { OFlags::NONBLOCK };
+    pub fn set_blocking(&self, blocking: bool) -> Result<(), DeviceError> {
+        let flags = if blocking { OFlags::empty() } else { OFlags::NONBLOCK };
         rustix::fs::fcntl_setfl(&self.file, flags).map_err(|error| DeviceError::io(&self.path, Operation::Call, error))
     }
 

@@ -23,7 +23,7 @@ pub trait Server {
     }
 
     /// Handles the death notification that was requested with `cookie`.
-    fn died(&mut self, cookie: u64) {
+    fn binder_died(&mut self, cookie: u64) {
         let _ = cookie;
     }
 }
@@ -189,7 +189,7 @@ impl Endpoint {
             Return::Transaction(call) => self.answer(&call, server)?,
             Return::Referenced { confirm, pointer, cookie } => self.commands.reference_done(confirm, pointer, cookie),
             Return::DeadBinder { cookie } => {
-                server.died(cookie);
+                server.binder_died(cookie);
                 self.commands.dead_binder_done(cookie);
             }
             Return::Error(code) => {
@@ -225,7 +225,7 @@ impl Endpoint {
 }
 
 /// A server object's answer to a question that libbinder asks of every object; `None` for its own functions.
-pub fn answer_as_every_object(code: u32, interface: &str) -> Option<Answer> {
+pub fn answer_standard_transaction(code: u32, interface: &str) -> Option<Answer> {
     let mut parcel = Parcel::default();
     match code {
         abi::PING => {}

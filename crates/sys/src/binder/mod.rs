@@ -14,5 +14,5 @@ mod wire_format;
 
 pub use commands::Commands;
 pub use connection::Connection;
-pub use endpoint::{Answer, CallError, Endpoint, Reply, Server, UNKNOWN_TRANSACTION, answer_as_every_object};
-pub use wire_format::{AddTail, DESCRIPTOR, ListStyle, Question, ServiceUnion, WireFormat};
+pub use endpoint::{Answer, CallError, Endpoint, Reply, Server, UNKNOWN_TRANSACTION, answer_standard_transaction};
+pub use wire_format::{AddTail, DESCRIPTOR, ListStyle, ManagerRequest, ServiceUnion, WireFormat};

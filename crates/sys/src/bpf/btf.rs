@@ -33,15 +33,15 @@ const TYPE_TAG: u32 = 18;
 const ENUM_64: u32 = 19;
 
 /// Longest chain of names for one type; a longer one is circular.
-const LONGEST_CHAIN: u32 = 32;
+const MAX_CHAIN: u32 = 32;
 /// Deepest nesting of unnamed structures.
-const DEEPEST: u32 = 8;
+const MAX_DEPTH: u32 = 8;
 /// Most members that are searched for one name, including those of unnamed structures. `task_struct` has some 300.
-const MOST_MEMBERS: u32 = 10_000;
+const MAX_MEMBERS: u32 = 10_000;
 
 /// Why bytes are not a kernel's BTF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Mistake {
+pub enum BtfError {
     /// The header is of a big-endian kernel or a later version, or it is not BTF.
     #[error("it does not begin like BTF of version 1")]
     Header,
@@ -56,7 +56,7 @@ pub enum Mistake {
     Missing(&'static str),
     /// A member has an unexpected size, or an offset that cannot be read.
     #[error("{0} is not as expected")]
-    Unlike(&'static str),
+    Mismatch(&'static str),
 }
 
 /// Where a member lies in a structure, and its size.
@@ -104,7 +104,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// How many bytes follow a type of `kind` with `count` members.
-fn bytes_behind(kind: u32, count: u32) -> Option<usize> {
+fn trailing_bytes(kind: u32, count: u32) -> Option<usize> {
     let count = count as usize;
     Some(match kind {
         INTEGER | VARIABLE | DECLARATION_TAG => 4,
@@ -121,63 +121,63 @@ impl<'bytes> Types<'bytes> {
     ///
     /// # Errors
     /// What is wrong with `bytes`.
-    pub fn parse(bytes: &'bytes [u8]) -> Result<Self, Mistake> {
-        let word = |at| u32_at(bytes, at).ok_or(Mistake::Header);
+    pub fn parse(bytes: &'bytes [u8]) -> Result<Self, BtfError> {
+        let word = |at| u32_at(bytes, at).ok_or(BtfError::Header);
         let first = word(0)?.to_le_bytes();
         let header_bytes = word(4)? as usize;
         if u16::from_le_bytes([first[0], first[1]]) != MAGIC || first[2] != VERSION || header_bytes < HEADER_BYTES {
-            return Err(Mistake::Header);
+            return Err(BtfError::Header);
         }
         let section = |at| {
-            let begin = header_bytes.checked_add(word(at)? as usize).ok_or(Mistake::Truncated)?;
-            let end = begin.checked_add(word(at + 4)? as usize).ok_or(Mistake::Truncated)?;
-            bytes.get(begin..end).ok_or(Mistake::Truncated)
+            let begin = header_bytes.checked_add(word(at)? as usize).ok_or(BtfError::Truncated)?;
+            let end = begin.checked_add(word(at + 4)? as usize).ok_or(BtfError::Truncated)?;
+            bytes.get(begin..end).ok_or(BtfError::Truncated)
         };
         let mut found = Self { types: section(8)?, strings: section(16)?, begins: vec![0] };
         let mut begin = 0;
         while begin < found.types.len() {
-            let entry = found.entry_at(begin).ok_or(Mistake::Truncated)?;
-            found.begins.push(u32::try_from(begin).map_err(|_| Mistake::Truncated)?);
-            let behind = bytes_behind(entry.kind, entry.count).ok_or(Mistake::Kind(entry.kind))?;
+            let entry = found.entry_at(begin).ok_or(BtfError::Truncated)?;
+            found.begins.push(u32::try_from(begin).map_err(|_| BtfError::Truncated)?);
+            let behind = trailing_bytes(entry.kind, entry.count).ok_or(BtfError::Kind(entry.kind))?;
             begin = entry.rest + behind;
         }
-        if begin == found.types.len() { Ok(found) } else { Err(Mistake::Truncated) }
+        if begin == found.types.len() { Ok(found) } else { Err(BtfError::Truncated) }
     }
 
     /// The number of the function `name`.
     ///
     /// # Errors
     /// When there is none.
-    pub fn function(&self, name: &'static str) -> Result<u32, Mistake> {
-        self.find(FUNCTION, name).ok_or(Mistake::Missing(name))
+    pub fn function(&self, name: &'static str) -> Result<u32, BtfError> {
+        self.find(FUNCTION, name).ok_or(BtfError::Missing(name))
     }
 
     /// The number of the structure `name`.
     ///
     /// # Errors
     /// When there is none.
-    pub fn structure(&self, name: &'static str) -> Result<u32, Mistake> {
-        self.find(STRUCT, name).ok_or(Mistake::Missing(name))
+    pub fn structure(&self, name: &'static str) -> Result<u32, BtfError> {
+        self.find(STRUCT, name).ok_or(BtfError::Missing(name))
     }
 
     /// Where the member `path` lies in `structure`, through nested structures: `["se", "sum_exec_runtime"]`.
     ///
     /// # Errors
     /// When there is no such member, or it is a bit field.
-    pub fn member(&self, structure: u32, path: &[&'static str]) -> Result<FieldPlace, Mistake> {
+    pub fn member(&self, structure: u32, path: &[&'static str]) -> Result<FieldPlace, BtfError> {
         let (mut type_number, mut offset, mut last) = (structure, 0u32, "");
         for &part in path {
-            let mut left = MOST_MEMBERS;
-            let member = self.member_of(type_number, part, DEEPEST, &mut left).ok_or(Mistake::Missing(part))?;
-            offset = offset.checked_add(member.offset).ok_or(Mistake::Unlike(part))?;
+            let mut left = MAX_MEMBERS;
+            let member = self.member_of(type_number, part, MAX_DEPTH, &mut left).ok_or(BtfError::Missing(part))?;
+            offset = offset.checked_add(member.offset).ok_or(BtfError::Mismatch(part))?;
             (type_number, last) = (member.type_number, part);
         }
-        Ok(FieldPlace { offset, size: self.size(type_number, DEEPEST).ok_or(Mistake::Unlike(last))? })
+        Ok(FieldPlace { offset, size: self.size(type_number, MAX_DEPTH).ok_or(BtfError::Mismatch(last))? })
     }
 
     fn find(&self, kind: u32, name: &str) -> Option<u32> {
         (1..self.begins.len() as u32).find(|&number| {
-            self.entry(number).is_some_and(|entry| entry.kind == kind && self.is_called(entry.name, name))
+            self.entry(number).is_some_and(|entry| entry.kind == kind && self.name_equals(entry.name, name))
         })
     }
 
@@ -201,14 +201,14 @@ impl<'bytes> Types<'bytes> {
     }
 
     /// True when the string that begins at `begin` is `name`.
-    fn is_called(&self, begin: u32, name: &str) -> bool {
+    fn name_equals(&self, begin: u32, name: &str) -> bool {
         let rest = self.strings.get(begin as usize..).unwrap_or_default();
         rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
     }
 
     /// The type behind `number`, without typedefs and qualifiers.
     fn resolved(&self, mut number: u32) -> Option<Entry> {
-        for _ in 0..LONGEST_CHAIN {
+        for _ in 0..MAX_CHAIN {
             let entry = self.entry(number)?;
             match entry.kind {
                 TYPEDEF | VOLATILE | CONST | RESTRICT | TYPE_TAG => number = entry.value,
@@ -237,18 +237,18 @@ impl<'bytes> Types<'bytes> {
         let entry = self.resolved(number).filter(|entry| [STRUCT, UNION].contains(&entry.kind))?;
         for index in 0..entry.count as usize {
             *left = left.checked_sub(1)?;
-            let [its_name, type_number, place] =
+            let [member_name, type_number, place] =
                 [0, 4, 8].map(|at| u32_at(self.types, entry.rest + index * MEMBER_BYTES + at));
-            let (its_name, type_number, place) = (its_name?, type_number?, place?);
+            let (member_name, type_number, place) = (member_name?, type_number?, place?);
             let is_bitfield = entry.has_bitfields && place >> 24 != 0;
             let bits = if entry.has_bitfields { place & 0xff_ffff } else { place };
             if is_bitfield || bits % 8 != 0 {
                 continue;
             }
-            if self.is_called(its_name, name) {
+            if self.name_equals(member_name, name) {
                 return Some(Member { offset: bits / 8, type_number });
             }
-            if self.is_called(its_name, "")
+            if self.name_equals(member_name, "")
                 && depth > 0
                 && let Some(inner) = self.member_of(type_number, name, depth - 1, left)
             {
@@ -262,7 +262,7 @@ impl<'bytes> Types<'bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::written_types::Writer;
+    use crate::bpf::test_btf::Writer;
 
     // Verifies PLACE-1.
     #[test]
@@ -299,13 +299,13 @@ mod tests {
             assert_eq!(types.member(task, path), Ok(FieldPlace { offset, size }), "{path:?}");
         }
         assert_eq!(types.function("hook"), Ok(hook));
-        assert_eq!(types.function("task"), Err(Mistake::Missing("task")));
-        assert_eq!(types.structure("absent"), Err(Mistake::Missing("absent")));
-        assert_eq!(types.member(task, &["pid", "pid"]), Err(Mistake::Missing("pid")), "a number has no members");
-        assert_eq!(types.member(task, &["su"]), Err(Mistake::Missing("su")), "a name is a whole one");
-        assert_eq!(types.structure("hook"), Err(Mistake::Missing("hook")));
-        assert_eq!(types.member(hook, &["pid"]), Err(Mistake::Missing("pid")));
-        assert_eq!(types.member(0, &["pid"]), Err(Mistake::Missing("pid")), "type 0 is void");
+        assert_eq!(types.function("task"), Err(BtfError::Missing("task")));
+        assert_eq!(types.structure("absent"), Err(BtfError::Missing("absent")));
+        assert_eq!(types.member(task, &["pid", "pid"]), Err(BtfError::Missing("pid")), "a number has no members");
+        assert_eq!(types.member(task, &["su"]), Err(BtfError::Missing("su")), "a name is a whole one");
+        assert_eq!(types.structure("hook"), Err(BtfError::Missing("hook")));
+        assert_eq!(types.member(hook, &["pid"]), Err(BtfError::Missing("pid")));
+        assert_eq!(types.member(0, &["pid"]), Err(BtfError::Missing("pid")), "type 0 is void");
     }
 
     // Verifies PLACE-1.
@@ -324,7 +324,7 @@ mod tests {
         let bytes = writer.bytes();
         let types = Types::parse(&bytes).unwrap();
         let task = types.structure("task").unwrap();
-        assert_eq!(types.member(task, &["bits"]), Err(Mistake::Missing("bits")));
+        assert_eq!(types.member(task, &["bits"]), Err(BtfError::Missing("bits")));
         assert_eq!(types.member(task, &["whole"]), Ok(FieldPlace { offset: 4, size: 4 }));
     }
 
@@ -341,9 +341,9 @@ mod tests {
         let types = Types::parse(&bytes).unwrap();
         let task = types.structure("task").unwrap();
         for path in ["name", "rows", "much"] {
-            assert_eq!(types.member(task, &[path]), Err(Mistake::Unlike(path)), "{path}");
+            assert_eq!(types.member(task, &[path]), Err(BtfError::Mismatch(path)), "{path}");
         }
-        assert_eq!(types.member(task, &["nothing"]), Err(Mistake::Missing("nothing")));
+        assert_eq!(types.member(task, &["nothing"]), Err(BtfError::Missing("nothing")));
     }
 
     // Verifies PLACE-1.
@@ -357,14 +357,14 @@ mod tests {
             assert!(Types::parse(&bytes[..length]).is_err(), "{length}");
         }
         for (at, value, mistake) in [
-            (0, 0xeb, Mistake::Header),
-            (2, 2, Mistake::Header),
-            (4, 20, Mistake::Header),
-            (11, 0xff, Mistake::Truncated),
-            (HEADER_BYTES + 7, 0, Mistake::Kind(0)),
-            (HEADER_BYTES + 7, 20, Mistake::Kind(20)),
+            (0, 0xeb, BtfError::Header),
+            (2, 2, BtfError::Header),
+            (4, 20, BtfError::Header),
+            (11, 0xff, BtfError::Truncated),
+            (HEADER_BYTES + 7, 0, BtfError::Kind(0)),
+            (HEADER_BYTES + 7, 20, BtfError::Kind(20)),
             // A structure with more members than there are bytes.
-            (HEADER_BYTES + 16 + 5, 0xff, Mistake::Truncated),
+            (HEADER_BYTES + 16 + 5, 0xff, BtfError::Truncated),
         ] {
             let mut broken = bytes.clone();
             broken[at] = value;

@@ -8,8 +8,8 @@ use super::program::Instruction;
 const LOAD_PROGRAM: u32 = 5;
 const CREATE_LINK: u32 = 28;
 const CREATE_ITERATOR: u32 = 33;
-const KIND_TRACING: u32 = 26;
-const ATTACH_ITERATOR: u32 = 28;
+const PROGRAM_TYPE_TRACING: u32 = 26;
+const ATTACH_TYPE_TRACE_ITERATOR: u32 = 28;
 
 /// The kernel lets only programs with a GPL-compatible licence read its structures and call `bpf_seq_write`. Only the program
 /// that is loaded declares it: that one may be used under the GPL as well as under the licence of the rest.
@@ -17,7 +17,7 @@ const LICENCE: &[u8; 4] = b"GPL\0";
 /// The name that `bpftool prog` shows.
 const NAME: &[u8; 16] = b"brisk_threads\0\0\0";
 /// Room for the verifier's log about a program that it refuses.
-const REMARKS_BYTES: usize = 16 << 10;
+const LOG_BYTES: usize = 16 << 10;
 
 /// The part of `union bpf_attr` that [`LOAD_PROGRAM`] reads (linux/bpf.h).
 #[repr(C)]
@@ -27,14 +27,14 @@ struct LoadProgram {
     instruction_count: u32,
     instructions: u64,
     licence: u64,
-    remarks_level: u32,
-    remarks_bytes: u32,
-    remarks: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log_buffer: u64,
     kernel_version: u32,
     flags: u32,
     name: [u8; 16],
     interface: u32,
-    attach_kind: u32,
+    attach_type: u32,
     types: u32,
     function_bytes: u32,
     functions: u64,
@@ -42,7 +42,7 @@ struct LoadProgram {
     line_bytes: u32,
     lines: u64,
     line_count: u32,
-    attach_to: u32,
+    attach_btf_id: u32,
     attach_program: u32,
     relocation_count: u32,
 }
@@ -55,7 +55,7 @@ const _: () = assert!(size_of::<LoadProgram>() == 120);
 struct CreateLink {
     program: u32,
     target: u32,
-    attach_kind: u32,
+    attach_type: u32,
     flags: u32,
 }
 
@@ -95,15 +95,15 @@ fn bpf<T: Attribute>(command: u32, attribute: &T) -> io::Result<OwnedFd> {
 /// # Errors
 /// The kernel's answer, and the last line of the verifier's log, if it wrote one.
 pub(super) fn load(program: &[Instruction], hook: u32) -> Result<OwnedFd, (io::Error, String)> {
-    let mut remarks = vec![0u8; REMARKS_BYTES];
+    let mut log_buffer = vec![0u8; LOG_BYTES];
     let mut attribute = LoadProgram {
-        kind: KIND_TRACING,
+        kind: PROGRAM_TYPE_TRACING,
         instruction_count: program.len() as u32,
         instructions: program.as_ptr().expose_provenance() as u64,
         licence: LICENCE.as_ptr().expose_provenance() as u64,
         name: *NAME,
-        attach_kind: ATTACH_ITERATOR,
-        attach_to: hook,
+        attach_type: ATTACH_TYPE_TRACE_ITERATOR,
+        attach_btf_id: hook,
         ..LoadProgram::default()
     };
     // The verifier's log takes time and memory, so it is requested only after a failure.
@@ -112,21 +112,21 @@ pub(super) fn load(program: &[Instruction], hook: u32) -> Result<OwnedFd, (io::E
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => return Err((error, String::new())),
         Err(error) => error,
     };
-    attribute.remarks_level = 1;
-    attribute.remarks_bytes = REMARKS_BYTES as u32;
-    attribute.remarks = remarks.as_mut_ptr().expose_provenance() as u64;
+    attribute.log_level = 1;
+    attribute.log_bytes = LOG_BYTES as u32;
+    attribute.log_buffer = log_buffer.as_mut_ptr().expose_provenance() as u64;
     match bpf(LOAD_PROGRAM, &attribute) {
         Ok(loaded) => Ok(loaded),
-        Err(_) => Err((error, last_remark(&remarks))),
+        Err(_) => Err((error, last_log_line(&log_buffer))),
     }
 }
 
 /// The last line of the log, without the statistics.
-fn last_remark(remarks: &[u8]) -> String {
-    let length = remarks.iter().position(|&byte| byte == 0).unwrap_or(remarks.len());
-    let text = String::from_utf8_lossy(&remarks[..length]);
-    let is_remark = |line: &&str| !line.is_empty() && !line.starts_with("processed ");
-    text.lines().map(str::trim).rfind(is_remark).unwrap_or_default().to_owned()
+fn last_log_line(log_buffer: &[u8]) -> String {
+    let length = log_buffer.iter().position(|&byte| byte == 0).unwrap_or(log_buffer.len());
+    let text = String::from_utf8_lossy(&log_buffer[..length]);
+    let is_message = |line: &&str| !line.is_empty() && !line.starts_with("processed ");
+    text.lines().map(str::trim).rfind(is_message).unwrap_or_default().to_owned()
 }
 
 /// Links `program` to the iterator of tasks while the link is held; the program runs when an iterator of the link is read.
@@ -135,14 +135,14 @@ fn last_remark(remarks: &[u8]) -> String {
 /// The kernel's answer.
 pub(super) fn link(program: &OwnedFd) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
-    bpf(CREATE_LINK, &CreateLink { program, target: 0, attach_kind: ATTACH_ITERATOR, flags: 0 })
+    bpf(CREATE_LINK, &CreateLink { program, target: 0, attach_type: ATTACH_TYPE_TRACE_ITERATOR, flags: 0 })
 }
 
 /// Opens a file of what the linked program writes about all tasks, starting with the first.
 ///
 /// # Errors
 /// The kernel's answer.
-pub(super) fn iterate(link: &OwnedFd) -> io::Result<OwnedFd> {
+pub(super) fn open_iterator(link: &OwnedFd) -> io::Result<OwnedFd> {
     bpf(CREATE_ITERATOR, &CreateIterator { link: link.as_raw_fd() as u32, flags: 0 })
 }
 
@@ -153,14 +153,14 @@ mod tests {
     // Verifies PLACE-1.
     #[test]
     fn the_last_remark_names_the_reason() {
-        for (remarks, last) in [
+        for (log_buffer, last) in [
             (&b"0: R1=ctx()\nR1 invalid mem access\nprocessed 4 insns\n\0\0"[..], "R1 invalid mem access"),
             (b"cut in the mid", "cut in the mid"),
             (b"\0", ""),
             (b"", ""),
             (b"\xff\n", "\u{fffd}"),
         ] {
-            assert_eq!(last_remark(remarks), last);
+            assert_eq!(last_log_line(log_buffer), last);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The offsets of what the program reads, which differ in each kernel.
 
-use super::btf::{Mistake, Types};
+use super::btf::{BtfError, Types};
 use super::task::COMMAND_BYTES;
 
 /// The function that the program attaches to: the kernel calls it for each task.
@@ -32,11 +32,11 @@ impl Layout {
     ///
     /// # Errors
     /// What is missing in them, or does not have the size that the program reads.
-    pub fn of(types: &Types) -> Result<Self, Mistake> {
+    pub fn of(types: &Types) -> Result<Self, BtfError> {
         let place = |structure: u32, path: &[&'static str], size| {
             let place = types.member(structure, path)?;
-            let unlike = Mistake::Unlike(path.last().copied().unwrap_or(TASK));
-            if place.size == size { i16::try_from(place.offset).map_err(|_| unlike) } else { Err(unlike) }
+            let mismatch = BtfError::Mismatch(path.last().copied().unwrap_or(TASK));
+            if place.size == size { i16::try_from(place.offset).map_err(|_| mismatch) } else { Err(mismatch) }
         };
         let (meta, task) = (types.structure(META)?, types.structure(TASK)?);
         Ok(Self {
@@ -59,7 +59,7 @@ impl Layout {
 mod tests {
     use super::*;
     use crate::bpf::btf::{FUNCTION, POINTER, STRUCT};
-    use crate::bpf::written_types::Writer;
+    use crate::bpf::test_btf::Writer;
 
     /// The types of a kernel whose `pcount` has `slices` bytes, and whose `comm` lies `name_bits` from the beginning of a task.
     fn kernel(slices: u32, name_bits: u32) -> Vec<u8> {
@@ -104,9 +104,9 @@ mod tests {
     #[test]
     fn fields_that_the_program_cannot_read_are_refused() {
         let of = |slices, name_bits| Layout::of(&Types::parse(&kernel(slices, name_bits)).unwrap());
-        assert_eq!(of(4, 1600), Err(Mistake::Unlike("pcount")), "a kernel of 32 bits");
-        assert_eq!(of(8, 8 * 40_000), Err(Mistake::Unlike("comm")), "farther than an instruction reaches");
+        assert_eq!(of(4, 1600), Err(BtfError::Mismatch("pcount")), "a kernel of 32 bits");
+        assert_eq!(of(8, 8 * 40_000), Err(BtfError::Mismatch("comm")), "farther than an instruction reaches");
         let nothing = Writer::new().bytes();
-        assert_eq!(Layout::of(&Types::parse(&nothing).unwrap()), Err(Mistake::Missing(META)));
+        assert_eq!(Layout::of(&Types::parse(&nothing).unwrap()), Err(BtfError::Missing(META)));
     }
 }

@@ -9,7 +9,7 @@ pub mod layout;
 mod program;
 pub mod task;
 #[cfg(test)]
-mod written_types;
+mod test_btf;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::{Errno, read};
 use thiserror::Error;
 
-use self::btf::{Mistake, Types};
+use self::btf::{BtfError, Types};
 use self::layout::Layout;
 use self::task::{RECORD_BYTES, Task};
 use crate::Root;
@@ -29,16 +29,16 @@ const TYPES: &str = "/sys/kernel/btf/vmlinux";
 const TYPES_LIMIT_BYTES: u64 = 64 << 20;
 const NAMESPACE: &str = "/proc/self/ns/pid";
 /// The name of the initial PID namespace (`PROC_PID_INIT_INO` of linux/proc_ns.h): only there do the kernel's IDs match /proc.
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
 /// The kernel collects eight pages of records before it returns them.
 const BUFFER_BYTES: usize = 512 * RECORD_BYTES;
 
 /// Why the BPF iterator is not supported on this device.
 #[derive(Debug, Error)]
-pub enum Refusal {
+pub enum BpfError {
     /// A recorded tree of files has no kernel.
     #[error("this is not the running system")]
-    NoSystem,
+    RecordedTree,
     /// The kernel would number threads differently from /proc.
     #[error("this is a PID namespace of its own")]
     Namespace,
@@ -47,17 +47,17 @@ pub enum Refusal {
     NoTypes(io::Error),
     /// The types are not as expected.
     #[error("{TYPES} is unusable: {0}")]
-    Types(#[from] Mistake),
+    Types(#[from] BtfError),
     /// bpf(2) failed; with the verifier's last line.
     #[error("bpf(2) cannot {0}: {1}{2}")]
     Kernel(&'static str, io::Error, String),
 }
 
-impl Refusal {
+impl BpfError {
     /// Advice for the user; empty where there is none.
     pub fn advice(&self) -> &'static str {
         match self {
-            Self::NoSystem | Self::Types(_) => "",
+            Self::RecordedTree | Self::Types(_) => "",
             Self::Namespace => "Run brisk outside the container.",
             Self::NoTypes(_) => "Build the kernel with CONFIG_DEBUG_INFO_BTF.",
             Self::Kernel(_, error, _) if error.raw_os_error() == Some(libc::EPERM) => {
@@ -79,22 +79,22 @@ impl Tasks {
     ///
     /// # Errors
     /// Why this device does not support it.
-    pub fn open(root: &Root, own: u32) -> Result<Self, Refusal> {
+    pub fn open(root: &Root, own: u32) -> Result<Self, BpfError> {
         if !root.is_system() {
-            return Err(Refusal::NoSystem);
+            return Err(BpfError::RecordedTree);
         }
-        if fs::read_link(NAMESPACE).is_ok_and(|name| name.as_os_str() != FIRST_NAMESPACE) {
-            return Err(Refusal::Namespace);
+        if fs::read_link(NAMESPACE).is_ok_and(|name| name.as_os_str() != INITIAL_NAMESPACE) {
+            return Err(BpfError::Namespace);
         }
         let layout = {
-            let bytes = types().map_err(Refusal::NoTypes)?;
+            let bytes = types().map_err(BpfError::NoTypes)?;
             Layout::of(&Types::parse(&bytes)?)?
         };
-        let program = call::load(&program::assemble(&layout, own), layout.hook).map_err(|(error, remark)| {
-            let remark = if remark.is_empty() { remark } else { format!(" ({remark})") };
-            Refusal::Kernel("load the program", error, remark)
+        let program = call::load(&program::assemble(&layout, own), layout.hook).map_err(|(error, log_line)| {
+            let log_line = if log_line.is_empty() { log_line } else { format!(" ({log_line})") };
+            BpfError::Kernel("load the program", error, log_line)
         })?;
-        let link = call::link(&program).map_err(|error| Refusal::Kernel("link it", error, String::new()))?;
+        let link = call::link(&program).map_err(|error| BpfError::Kernel("link it", error, String::new()))?;
         Ok(Self { link })
     }
 
@@ -103,7 +103,7 @@ impl Tasks {
     /// # Errors
     /// When the kernel has no memory for it, or the output is not whole records.
     pub fn sample(&self, expected: usize) -> io::Result<Vec<Task>> {
-        let iterator = call::iterate(&self.link)?;
+        let iterator = call::open_iterator(&self.link)?;
         let mut tasks = Vec::with_capacity(expected);
         let mut buffer = [0u8; BUFFER_BYTES];
         loop {
@@ -114,14 +114,14 @@ impl Tasks {
                 Err(error) => return Err(error.into()),
             }
         }
-        put_in_order(&mut tasks);
+        sort_by_tid(&mut tasks);
         Ok(tasks)
     }
 }
 
 /// Tasks arrive ordered by ID, but a thread that becomes its process's leader by an exec changes its ID meanwhile. As this is
 /// rare, an entry out of place is moved back step by step.
-fn put_in_order(tasks: &mut Vec<Task>) {
+fn sort_by_tid(tasks: &mut Vec<Task>) {
     insertion_sort(tasks, |one, next| one.tid > next.tid);
     tasks.dedup_by_key(|task| task.tid);
 }
@@ -147,7 +147,7 @@ mod tests {
             (&[101, 104, 100, 106], &[100, 101, 104, 106]),
         ] {
             let mut tasks: Vec<Task> = numbers.iter().map(|&tid| Task::of(tid, (1, 1), 0, (0, 0, 0))).collect();
-            put_in_order(&mut tasks);
+            sort_by_tid(&mut tasks);
             assert_eq!(tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), ordered, "{numbers:?}");
         }
     }

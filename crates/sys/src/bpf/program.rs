@@ -4,7 +4,7 @@
 //! of them, and they depend on nothing but the kernel's offsets.
 
 use super::layout::Layout;
-use super::task::{BORN, COMMAND, NOTHING, PARENT, PID, RECORD_BYTES, RUN, SLICES, TID, WAIT};
+use super::task::{BORN, COMMAND, PADDING, PARENT, PID, RECORD_BYTES, RUN, SLICES, TID, WAIT};
 
 /// One instruction: `struct bpf_insn` of linux/bpf.h.
 #[repr(C)]
@@ -23,11 +23,11 @@ const _: () = assert!(size_of::<Instruction>() == 8);
 const RESULT: u8 = 0;
 /// Registers 1 to 5 are a call's arguments, clobbered by it; 1 is the program's argument at first, later each copied value.
 const VALUE: u8 = 1;
-const SECOND: u8 = 2;
-const THIRD: u8 = 3;
+const ARGUMENT_2: u8 = 2;
+const ARGUMENT_3: u8 = 3;
 /// Registers 6 and 7 are preserved across a call.
 const CONTEXT: u8 = 6;
-const OUR_TASK: u8 = 7;
+const TASK_POINTER: u8 = 7;
 /// The frame pointer, at the end of the stack.
 const FRAME: u8 = 10;
 
@@ -45,7 +45,7 @@ const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 
 /// `PF_KTHREAD` of linux/sched.h.
-const IS_KERNELS: i32 = 0x0020_0000;
+const PF_KTHREAD: i32 = 0x0020_0000;
 /// The helper `bpf_seq_write`.
 const SEQ_WRITE: i32 = 127;
 /// Offsets of the hook's arguments: the call's context, and the task.
@@ -62,25 +62,25 @@ fn instruction(code: u8, target: u8, source: u8, offset: i16, value: i32) -> Ins
 /// The program for a kernel with `layout`; the threads of process `own` are left out.
 pub(super) fn assemble(layout: &Layout, own: u32) -> Vec<Instruction> {
     let load = |code, target, source, offset| instruction(code, target, source, offset, 0);
-    let keep = |code, place| instruction(code, FRAME, VALUE, RECORD + place, 0);
-    let leave = |code, register, value| instruction(code, register, 0, 0, value);
+    let store = |code, place| instruction(code, FRAME, VALUE, RECORD + place, 0);
+    let skip_to_end = |code, register, value| instruction(code, register, 0, 0, value);
     let mut program = vec![
         instruction(COPY, CONTEXT, VALUE, 0, 0),
-        load(LOAD_64, OUR_TASK, CONTEXT, TASK),
+        load(LOAD_64, TASK_POINTER, CONTEXT, TASK),
         // After the last task the hook is called once more, with none.
-        leave(JUMP_IF_NUMBER, OUR_TASK, 0),
-        load(LOAD_32, VALUE, OUR_TASK, layout.flags),
-        leave(JUMP_IF_BITS, VALUE, IS_KERNELS),
-        load(LOAD_32, VALUE, OUR_TASK, layout.pid),
-        leave(JUMP_IF_NUMBER, VALUE, own as i32),
-        keep(STORE_32, PID),
-        load(LOAD_32, VALUE, OUR_TASK, layout.tid),
-        keep(STORE_32, TID),
-        load(LOAD_64, VALUE, OUR_TASK, layout.parent),
+        skip_to_end(JUMP_IF_NUMBER, TASK_POINTER, 0),
+        load(LOAD_32, VALUE, TASK_POINTER, layout.flags),
+        skip_to_end(JUMP_IF_BITS, VALUE, PF_KTHREAD),
+        load(LOAD_32, VALUE, TASK_POINTER, layout.pid),
+        skip_to_end(JUMP_IF_NUMBER, VALUE, own as i32),
+        store(STORE_32, PID),
+        load(LOAD_32, VALUE, TASK_POINTER, layout.tid),
+        store(STORE_32, TID),
+        load(LOAD_64, VALUE, TASK_POINTER, layout.parent),
         load(LOAD_32, VALUE, VALUE, layout.pid),
-        keep(STORE_32, PARENT),
+        store(STORE_32, PARENT),
         // The kernel refuses to pass on stack bytes that were not written.
-        instruction(STORE_NUMBER_32, FRAME, 0, RECORD + NOTHING, 0),
+        instruction(STORE_NUMBER_32, FRAME, 0, RECORD + PADDING, 0),
     ];
     for (from, to) in [
         (layout.born, BORN),
@@ -90,14 +90,14 @@ pub(super) fn assemble(layout: &Layout, own: u32) -> Vec<Instruction> {
         (layout.command, COMMAND),
         (layout.command + 8, COMMAND + 8),
     ] {
-        program.extend([load(LOAD_64, VALUE, OUR_TASK, from), keep(STORE_64, to)]);
+        program.extend([load(LOAD_64, VALUE, TASK_POINTER, from), store(STORE_64, to)]);
     }
     program.extend([
         load(LOAD_64, VALUE, CONTEXT, META),
         load(LOAD_64, VALUE, VALUE, layout.output),
-        instruction(COPY, SECOND, FRAME, 0, 0),
-        instruction(ADD_NUMBER, SECOND, 0, 0, i32::from(RECORD)),
-        instruction(SET_NUMBER, THIRD, 0, 0, RECORD_BYTES as i32),
+        instruction(COPY, ARGUMENT_2, FRAME, 0, 0),
+        instruction(ADD_NUMBER, ARGUMENT_2, 0, 0, i32::from(RECORD)),
+        instruction(SET_NUMBER, ARGUMENT_3, 0, 0, RECORD_BYTES as i32),
         instruction(CALL, 0, 0, 0, SEQ_WRITE),
     ]);
     let end = program.len();
@@ -142,7 +142,7 @@ mod tests {
             .filter(|(_, one)| [JUMP_IF_NUMBER, JUMP_IF_BITS].contains(&one.code))
             .map(|(index, one)| (one.value, index + 1 + one.offset as usize))
             .collect();
-        assert_eq!(jumps, [(0, end), (IS_KERNELS, end), (4321, end)]);
+        assert_eq!(jumps, [(0, end), (PF_KTHREAD, end), (4321, end)]);
         assert_eq!(program.len(), end + 2, "it returns nothing, and ends");
     }
 

@@ -25,16 +25,16 @@ const EMPTYING_ROUNDS: u32 = 20;
 const EMPTYING_PAUSE: Duration = Duration::from_millis(2);
 
 /// The highest weight of a group of version 2 and of version 1.
-const GREATEST_WEIGHTS: [(&str, &str); 2] = [("cpu.weight", "10000"), ("cpu.shares", "262144")];
+const MAX_WEIGHTS: [(&str, &str); 2] = [("cpu.weight", "10000"), ("cpu.shares", "262144")];
 
 /// True for the folder of a group that brisk makes.
-pub fn is_ours(folder: &Path) -> bool {
+pub fn is_brisk_group(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name == THREADS || name == PROCESSES)
 }
 
 /// True when there are groups in `folder` that brisk has not made.
-pub fn has_others(root: &Root, folder: &Path) -> bool {
-    let is_other = |name: &String| !is_ours(Path::new(name)) && root.is_folder(folder.join(name));
+pub fn has_foreign_groups(root: &Root, folder: &Path) -> bool {
+    let is_other = |name: &String| !is_brisk_group(Path::new(name)) && root.is_folder(folder.join(name));
     root.list(folder).unwrap_or_default().iter().any(is_other)
 }
 
@@ -45,8 +45,8 @@ pub fn state(root: &Root, folder: &Path) -> &'static str {
 
 /// What [`remove`] needs to restore the parent's current state: the controllers that it delegates to its children.
 pub fn original(root: &Root, folder: &Path) -> String {
-    let handed_down = root.read(control_of(folder)).unwrap_or_default();
-    format!("{ABSENT} {handed_down}").trim_end().to_owned()
+    let enabled_controllers = root.read(subtree_control_file(folder)).unwrap_or_default();
+    format!("{ABSENT} {enabled_controllers}").trim_end().to_owned()
 }
 
 /// Creates the group in `folder`, if there is none, and writes its `settings`: `cpu.weight=10`, several separated by tabs.
@@ -56,10 +56,10 @@ pub fn original(root: &Root, folder: &Path) -> String {
 /// controllers for its children.
 pub fn make(root: &Root, folder: &Path, settings: &str) -> Result<(), DeviceError> {
     let settings = || settings.split('\t').filter_map(|setting| setting.split_once('='));
-    let control = control_of(folder);
-    if let Ok(handed_down) = root.read(&control) {
+    let control = subtree_control_file(folder);
+    if let Ok(enabled_controllers) = root.read(&control) {
         for controller in settings().filter_map(|(file, _)| file.split('.').next()) {
-            if !has_word(&handed_down, controller) {
+            if !has_word(&enabled_controllers, controller) {
                 root.write(&control, &format!("+{controller}"))?;
             }
         }
@@ -121,8 +121,8 @@ pub fn enter(
 ) -> Result<(), DeviceError> {
     let folder = |group: &str| mount.join(group.trim_start_matches('/'));
     // In version 1 a group of single threads is a sibling of all others; elsewhere it is made below the threads' own group.
-    let takes_its_own = hierarchy != Hierarchy::Cpu && Path::new(to).ends_with(THREADS);
-    if takes_its_own && from != to && Path::new(to).parent() != Some(Path::new(from)) {
+    let is_child_only = hierarchy != Hierarchy::Cpu && Path::new(to).ends_with(THREADS);
+    if is_child_only && from != to && Path::new(to).parent() != Some(Path::new(from)) {
         return Err(DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Write, Errno::SRCH));
     }
     let is_threaded = |group| root.read(folder(group).join("cgroup.type")).is_ok_and(|kind| kind == "threaded");
@@ -139,21 +139,21 @@ pub fn enter(
 /// # Errors
 /// EBUSY when it does not become empty.
 pub fn remove(root: &Root, folder: &Path, original: &str) -> Result<(), DeviceError> {
-    let control = control_of(folder);
+    let control = subtree_control_file(folder);
     // Groups that were made since may use the delegated controllers.
-    let is_alone = folder.parent().is_some_and(|parent| !has_others(root, parent));
-    let handed_down = root.read(&control).ok().filter(|_| is_alone).unwrap_or_default();
+    let is_alone = folder.parent().is_some_and(|parent| !has_foreign_groups(root, parent));
+    let enabled_controllers = root.read(&control).ok().filter(|_| is_alone).unwrap_or_default();
     let path = root.path(folder);
     let mut outcome = Ok(());
     for round in 0..EMPTYING_ROUNDS {
         if round == 1 {
-            hasten(root, folder);
+            raise_weight(root, folder);
         }
         if round > 0 {
             sleep(EMPTYING_PAUSE);
         }
         empty(root, folder);
-        for controller in handed_down.split_ascii_whitespace().filter(|name| !has_word(original, name)) {
+        for controller in enabled_controllers.split_ascii_whitespace().filter(|name| !has_word(original, name)) {
             let _ = root.write(&control, &format!("-{controller}"));
         }
         outcome = match fs::remove_dir(&path) {
@@ -180,15 +180,15 @@ fn empty(root: &Root, folder: &Path) {
 }
 
 /// An exiting thread stays in its group and cannot be moved until it has run once more: a low weight must not delay that.
-fn hasten(root: &Root, folder: &Path) {
-    for (file, greatest) in GREATEST_WEIGHTS {
+fn raise_weight(root: &Root, folder: &Path) {
+    for (file, greatest) in MAX_WEIGHTS {
         if root.exists(folder.join(file)) {
             let _ = set(root, folder, file, greatest);
         }
     }
 }
 
-fn control_of(folder: &Path) -> std::path::PathBuf {
+fn subtree_control_file(folder: &Path) -> std::path::PathBuf {
     folder.with_file_name("cgroup.subtree_control")
 }
 

@@ -11,7 +11,7 @@ use crate::memory::psi;
 
 /// The folder of the one group that holds all of `pids` that exist; `None` where they are in several groups, or in the root,
 /// which holds all processes.
-pub fn group_of_all(root: &Root, pids: &BTreeSet<u32>) -> Option<PathBuf> {
+pub fn common_group(root: &Root, pids: &BTreeSet<u32>) -> Option<PathBuf> {
     let mut groups = BTreeSet::new();
     for pid in pids {
         // A process that has exited is in no group.
@@ -23,7 +23,7 @@ pub fn group_of_all(root: &Root, pids: &BTreeSet<u32>) -> Option<PathBuf> {
 }
 
 /// Total time that at least one task in the group in `folder` has stalled on storage.
-pub fn waited_for_storage(root: &Root, folder: &Path) -> Option<Duration> {
+pub fn io_stall_time(root: &Root, folder: &Path) -> Option<Duration> {
     let (some_us, _) = psi::totals_us(root.read(folder.join("io.pressure")).ok()?.as_bytes())?;
     Some(Duration::from_micros(some_us))
 }
@@ -50,9 +50,9 @@ mod tests {
         for (pids, expected) in
             [(&[7, 8][..], one.clone()), (&[7, 99], one), (&[7, 9], None), (&[10], None), (&[11], None), (&[], None)]
         {
-            assert_eq!(group_of_all(&root, &pids.iter().copied().collect()), expected, "{pids:?}");
+            assert_eq!(common_group(&root, &pids.iter().copied().collect()), expected, "{pids:?}");
         }
-        assert_eq!(waited_for_storage(&root, folder), Some(Duration::from_micros(1500)));
-        assert_eq!(waited_for_storage(&root, Path::new("/cg/apps/two")), None);
+        assert_eq!(io_stall_time(&root, folder), Some(Duration::from_micros(1500)));
+        assert_eq!(io_stall_time(&root, Path::new("/cg/apps/two")), None);
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::group::is_ours;
+use super::group::is_brisk_group;
 use super::unit::Unit;
 use crate::{DeviceError, Root};
 
@@ -17,7 +17,7 @@ const IDLE_FILE: &str = "cpu.idle";
 
 /// A control group and its weight among its siblings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WeighedGroup {
+pub struct WeightedGroup {
     pub folder: PathBuf,
     /// Its weight; none where brisk must not change it: its siblings are outside the sub-tree, a manager controls it, or it is
     /// idle already.
@@ -32,7 +32,7 @@ pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     match root.read(folder.join(IDLE_FILE)) {
         Ok(idle) if idle == "1" => Ok(IDLE.to_owned()),
         _ => root.read(folder.join(FILE)).or_else(|error| match Unit::of(root, folder) {
-            Some(unit) if error.is_missing() => unit.set_at_runtime(root),
+            Some(unit) if error.is_missing() => unit.runtime_weight(root),
             _ => Err(error),
         }),
     }
@@ -68,16 +68,16 @@ pub(super) fn chain(
     top: &Path,
     folder: &Path,
     mut weight_of: impl FnMut(&Path) -> Option<u32>,
-) -> Vec<WeighedGroup> {
+) -> Vec<WeightedGroup> {
     let Ok(below) = folder.strip_prefix(top) else { return Vec::new() };
     let mut folder = top.to_owned();
-    let mut chain = vec![WeighedGroup { folder: folder.clone(), weight: None }];
+    let mut chain = vec![WeightedGroup { folder: folder.clone(), weight: None }];
     for name in below {
         folder.push(name);
-        if is_ours(&folder) || is_threaded(root, &folder) {
+        if is_brisk_group(&folder) || is_threaded(root, &folder) {
             break;
         }
-        chain.push(WeighedGroup { weight: weight_of(&folder), folder: folder.clone() });
+        chain.push(WeightedGroup { weight: weight_of(&folder), folder: folder.clone() });
     }
     chain
 }

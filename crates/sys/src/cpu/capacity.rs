@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::Root;
 use crate::cpu::hotplug;
 
-const FULL: u64 = 1024;
+const CAPACITY_SCALE: u64 = 1024;
 
 /// The capacities of `cpus`; a CPU with neither file counts as the fastest.
 pub fn of(root: &Root, cpus: &[u32]) -> BTreeMap<u32, u32> {
@@ -16,16 +16,16 @@ pub fn of(root: &Root, cpus: &[u32]) -> BTreeMap<u32, u32> {
     let has_capacities = capacities.iter().any(Option::is_some);
     let frequencies: Vec<_> = cpus.iter().map(|&cpu| read(cpu, "cpufreq/cpuinfo_max_freq")).collect();
     let fastest = frequencies.iter().flatten().copied().max().unwrap_or(0).max(1);
-    let of_frequency = |khz: u64| (u128::from(khz) * u128::from(FULL) / u128::from(fastest)) as u64;
+    let of_frequency = |khz: u64| (u128::from(khz) * u128::from(CAPACITY_SCALE) / u128::from(fastest)) as u64;
     let capacity = |index: usize| {
         let known = if has_capacities { capacities[index] } else { frequencies[index].map(of_frequency) };
-        known.unwrap_or(FULL).clamp(1, FULL) as u32
+        known.unwrap_or(CAPACITY_SCALE).clamp(1, CAPACITY_SCALE) as u32
     };
     cpus.iter().enumerate().map(|(index, &cpu)| (cpu, capacity(index))).collect()
 }
 
 /// True when the kernel itself exposes the capacity of each of `cpus`, and so considers it when it places tasks.
-pub fn is_told(root: &Root, cpus: &[u32]) -> bool {
+pub fn is_reported(root: &Root, cpus: &[u32]) -> bool {
     cpus.iter().all(|cpu| root.read_number::<u64>(format!("{}/cpu{cpu}/cpu_capacity", hotplug::CPU_FOLDER)).is_ok())
 }
 
@@ -54,7 +54,7 @@ mod tests {
             }
             assert_eq!(of(&root, &[0, 1, 2]).into_values().collect::<Vec<_>>(), expected, "{files:?}");
             let is_full = files.iter().filter(|(_, file, _)| *file == capacity).count() == 3;
-            assert_eq!(is_told(&root, &[0, 1, 2]), is_full, "{files:?}");
+            assert_eq!(is_reported(&root, &[0, 1, 2]), is_full, "{files:?}");
         }
     }
 }

@@ -3,20 +3,20 @@
 use crate::Root;
 use crate::cpu::cpufreq::{FrequencyPolicy, Policies};
 use crate::fields::number;
-use crate::kept_file::KeptFile;
+use crate::open_file::OpenFile;
 
 /// The known policies.
 #[derive(Debug)]
 pub struct CurrentFrequencies {
-    policies: Vec<Known>,
+    policies: Vec<OpenPolicy>,
     buffer: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct OpenPolicy {
     cpus: Vec<u32>,
     maximum_khz: u64,
-    file: KeptFile,
+    file: OpenFile,
 }
 
 impl CurrentFrequencies {
@@ -24,9 +24,9 @@ impl CurrentFrequencies {
     /// back.
     pub fn find(root: &Root) -> Self {
         let known = |policy: FrequencyPolicy| {
-            let file = KeptFile::open(root, policy.folder.join("scaling_cur_freq")).ok()?;
+            let file = OpenFile::open(root, policy.folder.join("scaling_cur_freq")).ok()?;
             let maximum_khz = policy.hardware_maximum_khz.or(policy.maximum_khz).unwrap_or(0);
-            Some(Known { cpus: policy.cpus, maximum_khz: maximum_khz.into(), file })
+            Some(OpenPolicy { cpus: policy.cpus, maximum_khz: maximum_khz.into(), file })
         };
         Self { policies: Policies::read(root).list.into_iter().filter_map(known).collect(), buffer: Vec::new() }
     }

@@ -71,7 +71,10 @@ impl Ticks {
         let ratio = fastest as f64 / instructions;
         // An emulator counts in powers of two; on real processors the ratio is any number.
         let shift = ratio.log2().round();
-        if (ratio / shift.exp2() - 1.0).abs() < TOLERANCE && (0.0..=10.0).contains(&shift) && repeats(&trial, fastest) {
+        if (ratio / shift.exp2() - 1.0).abs() < TOLERANCE
+            && (0.0..=10.0).contains(&shift)
+            && is_repeatable(&trial, fastest)
+        {
             return Self { unit: TickUnit::Instructions, per_unit: shift.exp2() };
         }
         let (wall, start) = (Instant::now(), now());
@@ -89,7 +92,7 @@ impl Ticks {
 }
 
 /// True when most trials take the same number of ticks, give or take 8: no real processor does that.
-fn repeats(trial: &dyn Fn() -> u64, fastest: u64) -> bool {
+fn is_repeatable(trial: &dyn Fn() -> u64, fastest: u64) -> bool {
     (0..8).filter(|_| trial().abs_diff(fastest) <= 8).count() >= 5
 }
 

@@ -45,9 +45,9 @@ fn device(line: &[u8]) -> Option<Device<'_>> {
 /// SATA, virtual disks.
 pub fn is_whole_disk(root: &Root, name: &str) -> bool {
     const NOT_DISKS: [&str; 8] = ["ram", "loop", "zram", "dm-", "md", "sr", "fd", "nbd"];
-    let made_of_others = NOT_DISKS.iter().any(|prefix| name.starts_with(prefix));
+    let is_stacked = NOT_DISKS.iter().any(|prefix| name.starts_with(prefix));
     // sysfs replaces the slash in a name by `!` (cciss/c0d0). Partitions are in the folders of their disks.
-    !made_of_others && root.exists(format!("/sys/block/{}", name.replace('/', "!")))
+    !is_stacked && root.exists(format!("/sys/block/{}", name.replace('/', "!")))
 }
 
 #[cfg(test)]

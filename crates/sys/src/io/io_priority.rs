@@ -101,7 +101,8 @@ pub fn lowest(root: &Root) -> Option<IoPriority> {
         .into_iter()
         .filter(|name| disk_stats::is_whole_disk(root, name))
         .filter_map(|name| {
-            let scheduler = in_force(&root.read(format!("/sys/block/{name}/queue/scheduler")).ok()?)?.to_owned();
+            let scheduler =
+                active_scheduler(&root.read(format!("/sys/block/{name}/queue/scheduler")).ok()?)?.to_owned();
             Some((name, scheduler))
         })
         .collect();
@@ -109,13 +110,14 @@ pub fn lowest(root: &Root) -> Option<IoPriority> {
         return Some(IoPriority { class: IoClass::BestEffort, data: 7 });
     }
     // Since Linux 5.16.
-    let ages = |name: &str| root.exists(format!("/sys/block/{name}/queue/iosched/prio_aging_expire"));
-    let idles = schedulers.iter().any(|(name, scheduler)| scheduler == "mq-deadline" && ages(name));
-    idles.then_some(IoPriority { class: IoClass::Idle, data: 0 })
+    let has_priority_aging = |name: &str| root.exists(format!("/sys/block/{name}/queue/iosched/prio_aging_expire"));
+    let supports_idle_class =
+        schedulers.iter().any(|(name, scheduler)| scheduler == "mq-deadline" && has_priority_aging(name));
+    supports_idle_class.then_some(IoPriority { class: IoClass::Idle, data: 0 })
 }
 
 /// The current scheduler, which is in brackets: `none [mq-deadline] bfq`.
-fn in_force(text: &str) -> Option<&str> {
+fn active_scheduler(text: &str) -> Option<&str> {
     text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
 }
 
@@ -171,11 +173,11 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().unwrap();
             let root = Root::at(folder.path());
-            for (name, schedulers, ages) in disks {
+            for (name, schedulers, has_priority_aging) in disks {
                 let queue = root.path(format!("/sys/block/{name}/queue"));
                 std::fs::create_dir_all(queue.join("iosched")).unwrap();
                 std::fs::write(queue.join("scheduler"), schedulers).unwrap();
-                if *ages {
+                if *has_priority_aging {
                     std::fs::write(queue.join("iosched/prio_aging_expire"), "10000").unwrap();
                 }
             }

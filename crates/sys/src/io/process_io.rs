@@ -43,10 +43,10 @@ pub fn parse(text: &str) -> Option<StorageIo> {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         value.trim().parse::<u64>().ok()
     };
-    let thrown_away = number("cancelled_write_bytes").unwrap_or(0);
+    let cancelled_bytes = number("cancelled_write_bytes").unwrap_or(0);
     Some(StorageIo {
         read_bytes: number("read_bytes")?,
-        written_bytes: number("write_bytes")?.saturating_sub(thrown_away),
+        written_bytes: number("write_bytes")?.saturating_sub(cancelled_bytes),
     })
 }
 

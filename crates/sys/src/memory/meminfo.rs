@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::kept_file::KeptTexts;
+use crate::open_file::OpenFiles;
 use crate::{DeviceError, Root};
 
 const FILE: &str = "/proc/meminfo";
@@ -42,7 +42,7 @@ pub fn read(root: &Root) -> Result<MemoryInfo, DeviceError> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_kept(root: &Root, texts: &mut KeptTexts) -> Result<MemoryInfo, DeviceError> {
+pub fn read_open(root: &Root, texts: &mut OpenFiles) -> Result<MemoryInfo, DeviceError> {
     of_text(root, &texts.read(root, FILE)?)
 }
 

@@ -32,7 +32,7 @@ pub struct ProportionalMemory {
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when a file is not as documented.
 pub fn read(root: &Root, pid: u32) -> Result<Option<ProcessMemory>, DeviceError> {
-    Ok(read_owned(root, pid)?.map(|(_, memory)| memory))
+    Ok(read_with_owner(root, pid)?.map(|(_, memory)| memory))
 }
 
 /// The owner of the memory, from the same file; `None` for what the file lacks.
@@ -48,7 +48,7 @@ pub struct Owner {
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_owned(root: &Root, pid: u32) -> Result<Option<(Owner, ProcessMemory)>, DeviceError> {
+pub fn read_with_owner(root: &Root, pid: u32) -> Result<Option<(Owner, ProcessMemory)>, DeviceError> {
     let file = format!("/proc/{pid}/status");
     let text = root.read(&file)?;
     if !text.lines().any(|line| line.starts_with("VmRSS:")) {
@@ -190,7 +190,7 @@ mod tests {
         ] {
             assert_eq!(parse_name(text).as_deref(), name, "{text:?}");
         }
-        let (owned, pid) = (read_owned(&Root::system(), std::process::id()), std::process::id());
+        let (owned, pid) = (read_with_owner(&Root::system(), std::process::id()), std::process::id());
         let (Owner { name, uid }, memory) = owned.unwrap().unwrap();
         assert_eq!(uid, Some(rustix::process::getuid().as_raw()));
         assert_eq!(name, crate::process::command(&Root::system(), pid).ok());

@@ -31,7 +31,7 @@ impl Range {
 
 /// What is requested for a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum SwapDirection {
     /// Swap it out now.
     Out,
     /// Swap it in soon.
@@ -42,9 +42,9 @@ pub enum Wish {
 ///
 /// # Errors
 /// ESRCH when it has ended, EPERM without CAP_SYS_NICE and the right to read it, EINVAL and ENOSYS on older kernels.
-pub fn advise(pidfd: BorrowedFd<'_>, range: Range, wish: Wish) -> io::Result<usize> {
+pub fn advise(pidfd: BorrowedFd<'_>, range: Range, direction: SwapDirection) -> io::Result<usize> {
     let vector = libc::iovec { iov_base: range.start as *mut _, iov_len: range.bytes };
-    let advice = if wish == Wish::Out { MADV_PAGEOUT } else { MADV_WILLNEED };
+    let advice = if direction == SwapDirection::Out { MADV_PAGEOUT } else { MADV_WILLNEED };
     // SAFETY: the kernel reads one iovec, which outlives the call; its addresses are meaningful in the other process only.
     let result = unsafe { libc::syscall(PROCESS_MADVISE, pidfd.as_raw_fd(), &raw const vector, 1usize, advice, 0u32) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
@@ -108,11 +108,11 @@ garbage
     fn this_process_can_be_advised() {
         let ranges = anonymous_ranges(&Root::system(), std::process::id()).unwrap();
         assert!(!ranges.is_empty());
-        let Ok(hold) = crate::process::process_kill::Hold::on(std::process::id()) else { return };
+        let Ok(hold) = crate::process::process_kill::ProcessHandle::on(std::process::id()) else { return };
         let page = vec![0u8; 1 << 20];
         let range = Range { start: page.as_ptr() as usize & !4095, bytes: 4096 };
         // The host may have no swap, or refuse: both are valid answers.
-        let _ = advise(std::os::fd::AsFd::as_fd(&hold), range, Wish::In);
+        let _ = advise(std::os::fd::AsFd::as_fd(&hold), range, SwapDirection::In);
         assert!(page.iter().all(|&byte| byte == 0));
     }
 }

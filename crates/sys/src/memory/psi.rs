@@ -60,7 +60,7 @@ pub fn totals_us(text: &[u8]) -> Option<(u64, u64)> {
 /// none.
 const UNPRIVILEGED_WINDOW_US: u32 = 2_000_000;
 /// What a process needs for other windows.
-const NEEDS: &str =
+const PRIVILEGE_ADVICE: &str =
     "give it CAP_SYS_RESOURCE: without it the kernel accepts only windows of 2 s, and none before Linux 6.5";
 
 /// Wakes the process that polls it for POLLPRI, once per window, when tasks have stalled on memory for too long in it.
@@ -99,14 +99,15 @@ impl Trigger {
     }
 
     /// A message for a window that is longer than requested: the consequence, and what this process lacks.
-    pub fn shortcoming(&self) -> Option<String> {
-        self.is_coarse.then(|| format!("{MEMORY_FILE} reports stalls to this process up to 2 s late: {NEEDS}"))
+    pub fn limitation(&self) -> Option<String> {
+        self.is_coarse
+            .then(|| format!("{MEMORY_FILE} reports stalls to this process up to 2 s late: {PRIVILEGE_ADVICE}"))
     }
 }
 
 /// Why there is no trigger, with advice for the user.
 pub fn with_advice(error: &DeviceError) -> String {
-    if error.is_denied() { format!("{error}; {NEEDS}") } else { error.with_advice() }
+    if error.is_denied() { format!("{error}; {PRIVILEGE_ADVICE}") } else { error.with_advice() }
 }
 
 impl AsFd for Trigger {
@@ -169,9 +170,9 @@ mod tests {
         };
         match opened(5000, 500_000) {
             Ok(trigger) => {
-                let shortcoming = trigger.shortcoming().expect("the window is longer than was asked for");
-                assert!(shortcoming.contains("up to 2 s late: give it CAP_SYS_RESOURCE"), "{shortcoming}");
-                assert!(opened(5000, 4_000_000).unwrap().shortcoming().is_none(), "as requested");
+                let limitation = trigger.limitation().expect("the window is longer than was asked for");
+                assert!(limitation.contains("up to 2 s late: give it CAP_SYS_RESOURCE"), "{limitation}");
+                assert!(opened(5000, 4_000_000).unwrap().limitation().is_none(), "as requested");
                 let error = opened(5000, 10_500_000).unwrap_err();
                 assert!(with_advice(&error).contains("choose another"), "too long for any user: {error}");
             }

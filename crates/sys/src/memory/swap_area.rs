@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::kept_file::KeptTexts;
 use crate::memory::{meminfo, swap_off, swaps, zram};
+use crate::open_file::OpenFiles;
 use crate::{DeviceError, Operation, Root};
 
 /// The folders of block devices: Linux's, and Android's.
@@ -22,16 +22,16 @@ const LABEL: &[u8] = b"brisk";
 /// At the page's end.
 const MAGIC: &[u8] = b"SWAPSPACE2";
 /// The kernel refuses smaller areas (a header and something after it).
-const LEAST_PAGES: u64 = 10;
+const MIN_PAGES: u64 = 10;
 /// SWAP_FLAG_PREFER of linux/swap.h: the low bits are a priority.
 const FLAG_PREFER: i32 = 0x8000;
 /// Memory that must remain available after a swap area was emptied into memory: this much, or a part of a small device's.
 const RESERVE_KIB: u64 = 16 << 10;
-const RESERVE_PART: u64 = 16;
+const RESERVE_DIVISOR: u64 = 16;
 
 /// The first page of a swap area of `pages` pages of `page_bytes`.
 pub fn header(pages: u64, page_bytes: usize) -> Option<Vec<u8>> {
-    let last_page = u32::try_from(pages.checked_sub(1)?).ok().filter(|_| pages >= LEAST_PAGES)?;
+    let last_page = u32::try_from(pages.checked_sub(1)?).ok().filter(|_| pages >= MIN_PAGES)?;
     let mut page = vec![0; page_bytes];
     page[HEADER_OFFSET..HEADER_OFFSET + 4].copy_from_slice(&HEADER_VERSION.to_ne_bytes());
     page[HEADER_OFFSET + 4..HEADER_OFFSET + 8].copy_from_slice(&last_page.to_ne_bytes());
@@ -60,7 +60,7 @@ pub fn state(root: &Root, name: &str) -> Result<String, DeviceError> {
 ///
 /// # Errors
 /// The kernel's answer; also when the area's content does not fit into memory.
-pub fn switch(root: &Root, name: &str, state: &str) -> Result<(), DeviceError> {
+pub fn set_state(root: &Root, name: &str, state: &str) -> Result<(), DeviceError> {
     let file = root.path(path(root, name));
     let fault = |cause: io::Error| DeviceError::io(&file, Operation::Swap, cause);
     if !root.is_system() {
@@ -75,13 +75,14 @@ pub fn switch(root: &Root, name: &str, state: &str) -> Result<(), DeviceError> {
 
 /// Disables swap on block device `name`, whose file is `file`, unless its content does not fit into memory.
 fn switch_off(root: &Root, name: &str, file: &Path) -> Result<io::Result<()>, DeviceError> {
-    let mut texts = KeptTexts::default();
+    let mut texts = OpenFiles::default();
     let content = Content::read(root, name, &mut texts)?;
     if !content.fits() {
         return Ok(Err(content.stays()));
     }
     // Other processes may allocate while it is emptied.
-    let is_scarce = || room_kib(root, name, &mut texts).is_ok_and(|room_kib| room_kib < content.reserve_kib / 2);
+    let is_scarce =
+        || headroom_kib(root, name, &mut texts).is_ok_and(|headroom_kib| headroom_kib < content.reserve_kib / 2);
     match swap_off::switch_off(file, is_scarce) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             Ok(Err(Content::read(root, name, &mut texts)?.stays()))
@@ -114,14 +115,14 @@ struct Content {
     used_kib: u64,
     /// Memory that zram frees when its content is gone.
     freed_kib: u64,
-    room_kib: u64,
+    headroom_kib: u64,
     /// What must remain of the room.
     reserve_kib: u64,
 }
 
 impl Content {
-    fn read(root: &Root, name: &str, texts: &mut KeptTexts) -> Result<Self, DeviceError> {
-        let (area, memory) = (path(root, name), meminfo::read_kept(root, texts)?);
+    fn read(root: &Root, name: &str, texts: &mut OpenFiles) -> Result<Self, DeviceError> {
+        let (area, memory) = (path(root, name), meminfo::read_open(root, texts)?);
         let (ours, others): (Vec<_>, Vec<_>) = swaps::read(root)?.into_iter().partition(|swap| swap.path == area);
         let used_kib: u64 = ours.iter().map(|swap| swap.used_kib).sum();
         let held = zram::devices(root).unwrap_or_default().into_iter().find(|zram| zram.name == name);
@@ -132,21 +133,21 @@ impl Content {
         Ok(Self {
             used_kib: used_kib.saturating_sub(in_memory_kib),
             freed_kib: held.and_then(|zram| zram.usage).map_or(0, |usage| usage.memory_bytes >> 10),
-            room_kib: room_kib(root, name, texts)?,
-            reserve_kib: RESERVE_KIB.min(memory.total_kib / RESERVE_PART),
+            headroom_kib: headroom_kib(root, name, texts)?,
+            reserve_kib: RESERVE_KIB.min(memory.total_kib / RESERVE_DIVISOR),
         })
     }
 
     fn fits(self) -> bool {
         let needed_kib = self.used_kib.saturating_sub(self.freed_kib).saturating_add(self.reserve_kib);
-        self.used_kib == 0 || needed_kib <= self.room_kib
+        self.used_kib == 0 || needed_kib <= self.headroom_kib
     }
 
     /// The error of an area that stays in use.
     fn stays(self) -> io::Error {
-        let Self { used_kib, room_kib, .. } = self;
+        let Self { used_kib, headroom_kib, .. } = self;
         let message = format!(
-            "{used_kib} KiB are in it, and only {room_kib} KiB of memory are available: it stays in use; close applications, \
+            "{used_kib} KiB are in it, and only {headroom_kib} KiB of memory are available: it stays in use; close applications, \
              then run `brisk restore`"
         );
         io::Error::new(io::ErrorKind::OutOfMemory, message)
@@ -154,8 +155,8 @@ impl Content {
 }
 
 /// Available memory and free space in other swap areas than `name`; the files stay open among `texts`.
-fn room_kib(root: &Root, name: &str, texts: &mut KeptTexts) -> Result<u64, DeviceError> {
-    let (area, memory) = (path(root, name), meminfo::read_kept(root, texts)?);
+fn headroom_kib(root: &Root, name: &str, texts: &mut OpenFiles) -> Result<u64, DeviceError> {
+    let (area, memory) = (path(root, name), meminfo::read_open(root, texts)?);
     let others = swaps::parse(&texts.read(root, swaps::FILE)?).unwrap_or_default();
     let free_kib: u64 = others.iter().filter(|swap| swap.path != area).map(|swap| swap.free_kib()).sum();
     Ok(memory.available_kib.unwrap_or(memory.free_kib) + free_kib)
@@ -182,7 +183,8 @@ mod tests {
     // Verifies MEMORY-2.
     #[test]
     fn an_area_that_does_not_fit_into_memory_stays() {
-        let content = |used_kib, freed_kib, room_kib| Content { used_kib, freed_kib, room_kib, reserve_kib: 8192 };
+        let content =
+            |used_kib, freed_kib, headroom_kib| Content { used_kib, freed_kib, headroom_kib, reserve_kib: 8192 };
         for (used, freed, room, is_fine) in [
             (0, 0, 0, true),
             (100_000, 40_000, 68_192, true),
@@ -207,7 +209,7 @@ mod tests {
         std::fs::write(folder.path().join("proc/swaps"), text).unwrap();
         let root = Root::at(folder.path());
         assert_eq!(["zram0", "zram1", "zram10"].map(|name| state(&root, name).unwrap()), ["on -2", "off", "on 5"]);
-        let refused = switch(&root, "zram0", "off").unwrap_err();
+        let refused = set_state(&root, "zram0", "off").unwrap_err();
         assert!(refused.to_string().starts_with("cannot swap with "), "{refused}");
     }
 }

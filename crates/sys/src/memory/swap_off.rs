@@ -42,7 +42,7 @@ fn start(path: &CString) -> io::Result<Pid> {
     // SAFETY: the child makes system calls only, then exits: it neither allocates nor takes a lock.
     let forked = unsafe { libc::fork() };
     if forked == 0 {
-        let errno = follow(parent).and_then(|()| call(path)).err().map_or(0, Errno::raw_os_error);
+        let errno = die_with_parent(parent).and_then(|()| call(path)).err().map_or(0, Errno::raw_os_error);
         // SAFETY: ends this process at once, without the parent's exit handlers.
         unsafe { libc::_exit(errno) }
     }
@@ -53,7 +53,7 @@ fn start(path: &CString) -> io::Result<Pid> {
 }
 
 /// Ends this process when its parent ends: the process that restores the leases then calls swapoff(2) again.
-fn follow(parent: Pid) -> Result<(), Errno> {
+fn die_with_parent(parent: Pid) -> Result<(), Errno> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH) }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
 use serde::Serialize;
 
-use crate::kept_file::KeptTexts;
+use crate::open_file::OpenFiles;
 use crate::{DeviceError, Operation, Root};
 use brisk_base::insertion_sort::insertion_sort;
 
@@ -17,7 +17,7 @@ pub const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
 /// The unit of `bd_stat`, whatever the page size.
 const BACKING_UNIT_KIB: u64 = 4;
 /// A size that every kernel accepts.
-const LEAST_BYTES: &str = "1048576";
+const MIN_BYTES: &str = "1048576";
 
 /// One zram device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -137,7 +137,7 @@ pub fn device(root: &Root, name: String) -> Result<Zram, DeviceError> {
 ///
 /// # Errors
 /// As [`devices`].
-pub fn held(root: &Root, name: String, texts: &mut KeptTexts) -> Result<Zram, DeviceError> {
+pub fn held(root: &Root, name: String, texts: &mut OpenFiles) -> Result<Zram, DeviceError> {
     let mut read = |file: &str| texts.read(root, file);
     let (usage, backing) = (usage(root, &name, &mut read)?, backing(root, &name, &mut read)?);
     Ok(Zram { name, usage, backing, ..Zram::default() })
@@ -148,10 +148,10 @@ fn file(name: &str, leaf: &str) -> String {
 }
 
 fn optional(root: &Root, name: &str, leaf: &str) -> Result<Option<String>, DeviceError> {
-    where_present(root.read(file(name, leaf)))
+    missing_as_none(root.read(file(name, leaf)))
 }
 
-fn where_present(text: Result<String, DeviceError>) -> Result<Option<String>, DeviceError> {
+fn missing_as_none(text: Result<String, DeviceError>) -> Result<Option<String>, DeviceError> {
     match text {
         Err(error) if error.is_missing() => Ok(None),
         text => text.map(Some),
@@ -166,13 +166,13 @@ fn malformed(root: &Root, name: &str, leaf: &str, expected: &'static str, text: 
 type Read<'a> = &'a mut dyn FnMut(&str) -> Result<String, DeviceError>;
 
 fn usage(root: &Root, name: &str, read: Read<'_>) -> Result<Option<Usage>, DeviceError> {
-    let Some(text) = where_present(read(&file(name, "mm_stat")))? else { return old_usage(root, name) };
+    let Some(text) = missing_as_none(read(&file(name, "mm_stat")))? else { return old_usage(root, name) };
     let expected = "at least five numbers of bytes and pages";
     parse_usage(&text).map(Some).ok_or_else(|| malformed(root, name, "mm_stat", expected, &text))
 }
 
 fn backing(root: &Root, name: &str, read: Read<'_>) -> Result<Option<Backing>, DeviceError> {
-    let path = where_present(read(&file(name, "backing_dev")))?;
+    let path = missing_as_none(read(&file(name, "backing_dev")))?;
     let Some(path) = path.filter(|path| !matches!(path.as_str(), "" | "none")) else { return Ok(None) };
     let text = read(&file(name, "bd_stat"))?;
     let backing = parse_backing(&path, &text);
@@ -235,7 +235,7 @@ pub fn backing_device(root: &Root, name: &str) -> Result<String, DeviceError> {
 pub fn set_backing_device(root: &Root, name: &str, path: &str) -> Result<(), DeviceError> {
     if path == "none" {
         // Some kernels reset only a device that has a size.
-        let _ = set_size(root, name, LEAST_BYTES);
+        let _ = set_size(root, name, MIN_BYTES);
         return set_size(root, name, "0");
     }
     if !root.exists(path) {
@@ -250,7 +250,7 @@ pub fn set_backing_device(root: &Root, name: &str, path: &str) -> Result<(), Dev
 ///
 /// # Errors
 /// EBUSY when it is in use; also when there is no such device, or for lack of permission.
-pub fn is_free(root: &Root, path: &str) -> Result<(), DeviceError> {
+pub fn ensure_unused(root: &Root, path: &str) -> Result<(), DeviceError> {
     let path = root.path(path);
     let fault = |cause| DeviceError::io(&path, Operation::Open, cause);
     if !std::fs::metadata(&path).map_err(fault)?.file_type().is_block_device() {

@@ -19,10 +19,10 @@ const LIMIT_UNIT_KIB: u64 = 4;
 /// # Errors
 /// As above. With a second swap area a page's slot would not show which area it is in.
 pub fn device(root: &Root) -> Result<Zram, String> {
-    let areas = swaps::read(root).map_err(|error| root.as_on_device(&error))?;
+    let areas = swaps::read(root).map_err(|error| root.with_device_paths(&error))?;
     let [area] = &areas[..] else { return Err(format!("there are {} swap areas, and it needs one", areas.len())) };
     let name = area.zram_name().ok_or_else(|| format!("{} is not zram", area.path.display()))?;
-    let zram = zram::device(root, name.to_owned()).map_err(|error| root.as_on_device(&error))?;
+    let zram = zram::device(root, name.to_owned()).map_err(|error| root.with_device_paths(&error))?;
     match zram.backing {
         Some(_) => Ok(zram),
         None => Err(format!("{name} has no device to write back to (memory.zram.backing_device)")),

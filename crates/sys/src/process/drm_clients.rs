@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::Root;
 
 /// More descriptors of one process are not read.
-const MOST_DESCRIPTORS: usize = 4096;
+const MAX_DESCRIPTORS: usize = 4096;
 
 /// One opener of a GPU. Duplicated and inherited descriptors belong to the same client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ pub struct EngineCounters {
     /// Cycles available in total.
     pub total_cycles: Option<u64>,
     /// Maximum cycles per second.
-    pub most_hz: Option<u64>,
+    pub maximum_hz: Option<u64>,
 }
 
 /// One client and its engines, by name.
@@ -82,7 +82,7 @@ pub fn sample(root: &Root, pids: impl IntoIterator<Item = u32>) -> Clients {
 fn descriptors(root: &Root, pid: u32) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(root.path(format!("/proc/{pid}/fd"))).into_iter().flatten();
     let leads_to_gpu = |path: &Path| fs::read_link(path).is_ok_and(|target| target.starts_with("/dev/dri"));
-    let entries = entries.take(MOST_DESCRIPTORS).flatten().filter(move |entry| leads_to_gpu(&entry.path()));
+    let entries = entries.take(MAX_DESCRIPTORS).flatten().filter(move |entry| leads_to_gpu(&entry.path()));
     entries.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
@@ -104,7 +104,7 @@ impl Client {
             ("engine-", |engine, ns| engine.busy_ns = Some(ns)),
             ("total-cycles-", |engine, count| engine.total_cycles = Some(count)),
             ("cycles-", |engine, count| engine.cycles = Some(count)),
-            ("maxfreq-", |engine, hz| engine.most_hz = Some(hz)),
+            ("maxfreq-", |engine, hz| engine.maximum_hz = Some(hz)),
         ];
         match key {
             "driver" => self.id.driver = value.to_owned(),
@@ -143,7 +143,7 @@ impl EngineCounters {
         };
         let of_cycles = || {
             let possible = since(self.total_cycles, before.total_cycles)
-                .or_else(|| Some(self.most_hz? as f64 * wall.as_secs_f64()))?;
+                .or_else(|| Some(self.maximum_hz? as f64 * wall.as_secs_f64()))?;
             Some(since(self.cycles, before.cycles)? / possible)
         };
         of_time().or_else(of_cycles).filter(|share| share.is_finite()).map(|share| share.min(1.0))

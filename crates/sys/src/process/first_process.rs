@@ -14,7 +14,7 @@ use rustix::thread::UnshareFlags;
 use crate::Root;
 
 /// The first process's root, for a process in another one: once init has switched roots, it is not the initial RAM disk's.
-pub const ROOT_OF_FIRST_PROCESS: &str = "/proc/1/root";
+pub const INIT_ROOT: &str = "/proc/1/root";
 
 /// Opens standard input, output and error where they are closed, until the next exec(2). Called before `main`: the start of
 /// Rust's runtime would end the program when there is no /dev/null either, and a kernel without a console starts its first
@@ -41,7 +41,7 @@ pub extern "C" fn open_missing_descriptors() {
 ///
 /// # Errors
 /// When it lacks the permission, or a file system cannot be mounted.
-pub fn take_own_view() -> io::Result<()> {
+pub fn mount_private_filesystems() -> io::Result<()> {
     // SAFETY: only the mount namespace is left, which no safe code of this process relies on.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS)? };
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
@@ -54,7 +54,7 @@ pub fn take_own_view() -> io::Result<()> {
 
 /// True once the system that boots below `world` has mounted the file system of its runtime folder, so that files beside that
 /// folder last until the next reboot. Before that, they are lost with the initial RAM disk, or are on a disk.
-pub fn has_lasting_runtime_folder(world: &Root) -> bool {
+pub fn is_runtime_folder_mounted(world: &Root) -> bool {
     let folder = world.runtime_folder();
     let parent = folder.parent().and_then(|parent| parent.symlink_metadata().ok());
     let root = world.path("/").metadata();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{BootTime, Root, process};
 
 /// More kin than this is not followed.
-const MOST: usize = 4096;
+const MAX_KIN: usize = 4096;
 /// The unit of start times.
 const TICK: Duration = Duration::from_millis(process::TICK_MS);
 
@@ -23,7 +23,7 @@ pub struct Kin {
 }
 
 impl Kin {
-    fn is_born_since(&self, since: BootTime) -> bool {
+    fn is_created_since(&self, since: BootTime) -> bool {
         let ticks = u32::try_from(self.start_time_ticks + 1).unwrap_or(u32::MAX);
         BootTime::default() + TICK * ticks >= since
     }
@@ -31,16 +31,16 @@ impl Kin {
 
 /// Kin in one sample: threads of one process have the same kin, so it is read once.
 #[derive(Debug, Default)]
-pub struct Families(BTreeMap<u32, Vec<Kin>>);
+pub struct KinCache(BTreeMap<u32, Vec<Kin>>);
 
-impl Families {
+impl KinCache {
     /// The kin of thread `tid` that was created after `since`, without `tid`. Threads that have exited are missing.
-    pub fn born_since(&mut self, root: &Root, tid: u32, since: BootTime) -> Vec<Kin> {
+    pub fn created_since(&mut self, root: &Root, tid: u32, since: BootTime) -> Vec<Kin> {
         let status = root.read(format!("/proc/{tid}/status")).unwrap_or_default();
         let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
         let Some(process) = process else { return Vec::new() };
         let family = self.0.entry(process).or_insert_with(|| of_process(root, process));
-        family.iter().filter(|kin| kin.tid != tid && kin.is_born_since(since)).copied().collect()
+        family.iter().filter(|kin| kin.tid != tid && kin.is_created_since(since)).copied().collect()
     }
 }
 
@@ -51,7 +51,7 @@ fn of_process(root: &Root, process: u32) -> Vec<Kin> {
     while let Some(pid) = processes.pop() {
         for member in root.list(format!("/proc/{pid}/task")).unwrap_or_default().iter().flat_map(|name| numbers(name)) {
             seen += 1;
-            if seen > MOST {
+            if seen > MAX_KIN {
                 return kin;
             }
             let children = root.read(format!("/proc/{pid}/task/{member}/children")).unwrap_or_default();
@@ -84,9 +84,9 @@ mod tests {
             let fields = "S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0";
             fs::write(root.path(format!("/proc/{tid}/stat")), format!("{tid} (x) {fields} {start} 0 0")).unwrap();
         }
-        let mut families = Families::default();
+        let mut families = KinCache::default();
         let mut since = |tid, milliseconds| {
-            let kin = families.born_since(&root, tid, BootTime::from_milliseconds(milliseconds));
+            let kin = families.created_since(&root, tid, BootTime::from_milliseconds(milliseconds));
             let mut tids: Vec<u32> = kin.iter().map(|kin| kin.tid).collect();
             tids.sort_unstable();
             tids

@@ -69,7 +69,7 @@ pub fn start_time_ticks(root: &Root, pid: u32) -> Result<u64, DeviceError> {
 
 /// One life of a process: its number is reused after it has exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Life {
+pub struct ProcessIdentity {
     /// Its number.
     pub pid: u32,
     /// Field 22 of /proc/PID/stat.
@@ -77,9 +77,9 @@ pub struct Life {
 }
 
 /// The current life of process `pid`; `None` when it has exited.
-pub fn life(root: &Root, pid: u32) -> Option<Life> {
+pub fn life(root: &Root, pid: u32) -> Option<ProcessIdentity> {
     let start_time_ticks = start_time_ticks(root, pid).ok()?;
-    Some(Life { pid, start_time_ticks })
+    Some(ProcessIdentity { pid, start_time_ticks })
 }
 
 /// What brisk reads from /proc/PID/stat.

@@ -9,7 +9,7 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 /// Sends the command's process `signal` when the thread that starts it ends in any way.
 ///
 /// Starting it fails with `ESRCH` when that thread's process ends meanwhile.
-pub fn follow(command: &mut Command, signal: Signal) {
+pub fn die_with_parent(command: &mut Command, signal: Signal) {
     let parent = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(signal))?;
@@ -35,7 +35,7 @@ mod tests {
         let start = || {
             let mut command = Command::new("cat");
             command.stdin(Stdio::piped());
-            follow(&mut command, Signal::TERM);
+            die_with_parent(&mut command, Signal::TERM);
             command.spawn().unwrap()
         };
         let mut child = std::thread::spawn(start).join().unwrap();

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// The kinds of events to let through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct EventMask {
     /// Creation of processes; never of threads.
     pub fork: bool,
     /// Executions of programs.
@@ -38,7 +38,7 @@ const DROP: u32 = 0;
 ///
 /// # Errors
 /// The kernel's answer; the previous filter stays.
-pub fn attach(socket: impl AsFd, wanted: Wanted) -> io::Result<()> {
+pub fn attach(socket: impl AsFd, wanted: EventMask) -> io::Result<()> {
     let mut program = program(wanted);
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the kernel copies `filter.len` instructions from `filter.filter`, which is `program` and outlives the call,
@@ -56,7 +56,7 @@ pub fn attach(socket: impl AsFd, wanted: Wanted) -> io::Result<()> {
 }
 
 /// For each wanted kind: compares the kind, and where threads have it too, checks that the event is the process's own.
-fn program(wanted: Wanted) -> Vec<libc::sock_filter> {
+fn program(wanted: EventMask) -> Vec<libc::sock_filter> {
     let instruction =
         |code, jump_true, jump_false, value| libc::sock_filter { code, jt: jump_true, jf: jump_false, k: value };
     // The data's words: parent and its group, child and its group for a fork; thread and group for the others.
@@ -98,7 +98,7 @@ mod tests {
     use crate::process::process_events::{Notice, ProcessEvents};
 
     /// The events of a child process that arrive: fork, exec, exit. This process also creates a thread meanwhile.
-    fn kinds_seen(wanted: Wanted) -> Option<Vec<&'static str>> {
+    fn kinds_seen(wanted: EventMask) -> Option<Vec<&'static str>> {
         let mut events = match ProcessEvents::open() {
             Ok(events) => events,
             Err(error) => {
@@ -130,11 +130,11 @@ mod tests {
 
     #[test]
     fn only_wanted_events_arrive() {
-        let cases: [(Wanted, &[&str]); 4] = [
-            (Wanted { fork: true, exec: true, comm: true, uid: true, exit: true }, &["fork", "exec", "exit"]),
-            (Wanted { exec: true, ..Wanted::default() }, &["exec"]),
-            (Wanted { fork: true, exit: true, ..Wanted::default() }, &["fork", "exit"]),
-            (Wanted::default(), &[]),
+        let cases: [(EventMask, &[&str]); 4] = [
+            (EventMask { fork: true, exec: true, comm: true, uid: true, exit: true }, &["fork", "exec", "exit"]),
+            (EventMask { exec: true, ..EventMask::default() }, &["exec"]),
+            (EventMask { fork: true, exit: true, ..EventMask::default() }, &["fork", "exit"]),
+            (EventMask::default(), &[]),
         ];
         for (wanted, expected) in cases {
             let Some(seen) = kinds_seen(wanted) else { return };

@@ -14,13 +14,13 @@ const PROCESS_MRELEASE: libc::c_long = 448;
 /// A handle on one life of a process: its number may be reused, but this never refers to another process. Readable when the
 /// process has ended.
 #[derive(Debug)]
-pub struct Hold {
+pub struct ProcessHandle {
     pidfd: OwnedFd,
 }
 
 /// What happened to the memory of a process that was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Release {
+pub enum MemoryRelease {
     /// It was freed now, before the process itself did so.
     Released,
     /// The process has already freed it.
@@ -29,7 +29,7 @@ pub enum Release {
     Refused,
 }
 
-impl Hold {
+impl ProcessHandle {
     /// A handle on process `pid`.
     ///
     /// # Errors
@@ -48,18 +48,18 @@ impl Hold {
     }
 
     /// Frees the memory of the process, which was killed, in the caller's time: the process itself may be blocked.
-    pub fn release_memory(&self) -> Release {
+    pub fn release_memory(&self) -> MemoryRelease {
         // SAFETY: two integers; the descriptor is open for as long as `self` is.
         let result = unsafe { libc::syscall(PROCESS_MRELEASE, self.pidfd.as_raw_fd(), 0u32) };
         match (result, Errno::from_io_error(&io::Error::last_os_error())) {
-            (0, _) => Release::Released,
-            (_, Some(Errno::SRCH)) => Release::AlreadyGone,
-            _ => Release::Refused,
+            (0, _) => MemoryRelease::Released,
+            (_, Some(Errno::SRCH)) => MemoryRelease::AlreadyGone,
+            _ => MemoryRelease::Refused,
         }
     }
 }
 
-impl AsFd for Hold {
+impl AsFd for ProcessHandle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
@@ -69,7 +69,7 @@ impl AsFd for Hold {
 ///
 /// # Errors
 /// ESRCH when it has ended, EPERM without permission.
-pub fn kill_by_number(pid: u32) -> io::Result<()> {
+pub fn kill_by_pid(pid: u32) -> io::Result<()> {
     let pid = process::id(pid).ok_or(Errno::SRCH)?;
     Ok(kill_process(pid, Signal::KILL)?)
 }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_held_process_is_killed_once_and_its_memory_is_freed() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let hold = match Hold::on(child.id()) {
+        let hold = match ProcessHandle::on(child.id()) {
             Ok(hold) => hold,
             Err(error) => {
                 child.kill().unwrap();
@@ -93,12 +93,12 @@ mod tests {
                 return eprintln!("skipped: {error}");
             }
         };
-        assert_eq!(hold.release_memory(), Release::Refused, "it is alive");
+        assert_eq!(hold.release_memory(), MemoryRelease::Refused, "it is alive");
         hold.kill().unwrap();
         let _ = hold.release_memory();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         assert_eq!(hold.kill().unwrap_err().raw_os_error(), Some(Errno::SRCH.raw_os_error()));
-        assert_ne!(hold.release_memory(), Release::Released);
-        assert!(Hold::on(u32::MAX).is_err() && kill_by_number(u32::MAX).is_err());
+        assert_ne!(hold.release_memory(), MemoryRelease::Released);
+        assert!(ProcessHandle::on(u32::MAX).is_err() && kill_by_pid(u32::MAX).is_err());
     }
 }

@@ -12,17 +12,17 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 
 use crate::cpu::loadavg;
-use crate::cpu::loadavg::Population;
+use crate::cpu::loadavg::TaskCounts;
 use crate::fields::{Fields, number};
-use crate::kept_file::KeptFile;
+use crate::open_file::OpenFile;
 use crate::{DeviceError, Operation, Root, descriptors};
 
 /// At most this many samples pass between two samples of a process.
-pub const LONGEST_GAP_SAMPLES: u32 = 128;
+pub const MAX_GAP_SAMPLES: u32 = 128;
 /// And this many while a process uses CPU time and it is not known which.
 const ALERT_GAP_SAMPLES: u32 = 16;
 /// CPU time that no sampled process has used, in clock ticks, from which the quiet processes are sampled.
-const UNEXPLAINED_TICKS: u64 = 5;
+const UNATTRIBUTED_LIMIT_TICKS: u64 = 5;
 /// A process that did nothing in this many samples in a row is quiet.
 const QUIET_AFTER_SAMPLES: u32 = 3;
 /// New processes that are added per sample; in a fork storm the rest wait for the next sample, and most exit before.
@@ -36,9 +36,9 @@ const LISTING_BYTES: usize = 32 * 1024;
 
 /// An event of a sample.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Seen<'a> {
+pub enum ProcessChange<'a> {
     /// A process that was not known before.
-    Born {
+    Started {
         /// Its number.
         pid: u32,
         /// Its parent's.
@@ -55,8 +55,8 @@ pub enum Seen<'a> {
         /// The new one.
         name: &'a str,
     },
-    /// It was sampled: after `Born`, and whenever something has changed.
-    Ran {
+    /// It was sampled: after `Started`, and whenever something has changed.
+    Sampled {
         /// Its number.
         pid: u32,
         /// The letter of its state.
@@ -79,27 +79,27 @@ pub enum Seen<'a> {
 #[derive(Debug)]
 pub struct ProcessWatch {
     root: Root,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, TrackedProcess>,
     folder: OwnedFd,
-    loadavg: Option<KeptFile>,
-    population: Option<Population>,
-    unmet: usize,
+    loadavg: Option<OpenFile>,
+    task_counts: Option<TaskCounts>,
+    pending_new: usize,
     passed_over: u64,
     descriptors_left: u64,
     now: u32,
     /// Of all CPUs, when last reported.
     busy_ticks: Option<u64>,
-    explained_ticks: u64,
-    unexplained_ticks: u64,
+    attributed_ticks: u64,
+    unattributed_ticks: u64,
     /// Until this sample the quiet processes are sampled too.
     alert_until: u32,
     buffer: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct TrackedProcess {
     /// `None` where descriptors have run out.
-    file: Option<KeptFile>,
+    file: Option<OpenFile>,
     facts: StatFacts,
     comm: Vec<u8>,
     name: String,
@@ -138,15 +138,15 @@ impl ProcessWatch {
             root: root.clone(),
             known: BTreeMap::new(),
             folder: folder.map_err(|error| DeviceError::io(&path, Operation::List, error))?,
-            loadavg: KeptFile::open(root, "/proc/loadavg").ok(),
-            population: None,
-            unmet: 0,
+            loadavg: OpenFile::open(root, "/proc/loadavg").ok(),
+            task_counts: None,
+            pending_new: 0,
             passed_over: 0,
             descriptors_left: descriptors::raise_limit(),
             now: 0,
             busy_ticks: None,
-            explained_ticks: 0,
-            unexplained_ticks: 0,
+            attributed_ticks: 0,
+            unattributed_ticks: 0,
             alert_until: u32::MAX,
             buffer: Vec::new(),
         })
@@ -169,32 +169,32 @@ impl ProcessWatch {
 
     /// Takes one sample, and passes its events to `each`. `busy_ticks` is the time since boot that all CPUs together have spent
     /// on processes, where it is known.
-    pub fn sample(&mut self, busy_ticks: Option<u64>, each: &mut dyn FnMut(Seen<'_>)) {
+    pub fn sample(&mut self, busy_ticks: Option<u64>, each: &mut dyn FnMut(ProcessChange<'_>)) {
         self.now += 1;
-        self.be_alert(busy_ticks);
+        self.update_alert(busy_ticks);
         self.sample_known(each);
-        if self.population_has_changed() {
+        if self.task_counts_changed() {
             self.list(each);
         }
     }
 
     /// Decides whether the quiet processes are sampled.
-    fn be_alert(&mut self, busy_ticks: Option<u64>) {
+    fn update_alert(&mut self, busy_ticks: Option<u64>) {
         let before = std::mem::replace(&mut self.busy_ticks, busy_ticks);
-        let explained = std::mem::take(&mut self.explained_ticks);
+        let explained = std::mem::take(&mut self.attributed_ticks);
         let (Some(before), Some(busy_ticks)) = (before, busy_ticks) else {
             self.alert_until = if busy_ticks.is_some() { 0 } else { u32::MAX };
             return;
         };
-        let worked = self.unexplained_ticks + busy_ticks.saturating_sub(before);
-        self.unexplained_ticks = worked.saturating_sub(explained);
-        if self.unexplained_ticks >= UNEXPLAINED_TICKS {
-            self.unexplained_ticks = 0;
+        let worked = self.unattributed_ticks + busy_ticks.saturating_sub(before);
+        self.unattributed_ticks = worked.saturating_sub(explained);
+        if self.unattributed_ticks >= UNATTRIBUTED_LIMIT_TICKS {
+            self.unattributed_ticks = 0;
             self.alert_until = self.now + ALERT_GAP_SAMPLES;
         }
     }
 
-    fn sample_known(&mut self, each: &mut dyn FnMut(Seen<'_>)) {
+    fn sample_known(&mut self, each: &mut dyn FnMut(ProcessChange<'_>)) {
         let now = self.now;
         let alert = now <= self.alert_until;
         let mut ended = Vec::new();
@@ -210,34 +210,34 @@ impl ProcessWatch {
             if comm != known.comm.as_slice() {
                 known.comm = comm.to_vec();
                 known.name = name(&self.root, pid, comm, facts.parent);
-                each(Seen::Renamed { pid, name: &known.name });
+                each(ProcessChange::Renamed { pid, name: &known.name });
             }
-            self.explained_ticks += known.sample(facts, now, pid, each);
+            self.attributed_ticks += known.sample(facts, now, pid, each);
         }
         for pid in ended {
-            self.forget(pid, each);
+            self.remove_process(pid, each);
         }
     }
 
-    fn forget(&mut self, pid: u32, each: &mut dyn FnMut(Seen<'_>)) {
+    fn remove_process(&mut self, pid: u32, each: &mut dyn FnMut(ProcessChange<'_>)) {
         if self.known.remove(&pid).is_some_and(|known| known.file.is_some()) {
             self.descriptors_left += 1;
         }
         // Its number may have been reused already.
-        self.population = None;
-        each(Seen::Ended { pid });
+        self.task_counts = None;
+        each(ProcessChange::Ended { pid });
     }
 
-    fn population_has_changed(&mut self) -> bool {
+    fn task_counts_changed(&mut self) -> bool {
         let text = self.loadavg.as_ref().and_then(|file| file.read(&mut self.buffer).ok());
-        let population = text.and_then(loadavg::parse);
-        let changed = population.is_none() || population != self.population || self.unmet > 0;
-        self.population = population;
+        let task_counts = text.and_then(loadavg::parse);
+        let changed = task_counts.is_none() || task_counts != self.task_counts || self.pending_new > 0;
+        self.task_counts = task_counts;
         changed
     }
 
     /// Lists /proc: adds new processes, and forgets those that have exited.
-    fn list(&mut self, each: &mut dyn FnMut(Seen<'_>)) {
+    fn list(&mut self, each: &mut dyn FnMut(ProcessChange<'_>)) {
         let mut new = Vec::new();
         let mut listing = [MaybeUninit::uninit(); LISTING_BYTES];
         if rustix::fs::seek(&self.folder, SeekFrom::Start(0)).is_err() {
@@ -261,50 +261,51 @@ impl ProcessWatch {
         if complete {
             let gone = self.known.iter().filter(|(_, known)| known.listed != self.now).map(|(&pid, _)| pid);
             for pid in gone.collect::<Vec<_>>() {
-                let population = self.population;
-                self.forget(pid, each);
-                self.population = population;
+                let task_counts = self.task_counts;
+                self.remove_process(pid, each);
+                self.task_counts = task_counts;
             }
         }
         // In the first sample all processes are new.
         let most = if self.now == 1 { usize::MAX } else { NEW_IN_ONE_SAMPLE };
-        self.unmet = new.len().saturating_sub(most);
-        self.passed_over += self.unmet as u64;
+        self.pending_new = new.len().saturating_sub(most);
+        self.passed_over += self.pending_new as u64;
         for pid in new.into_iter().take(most) {
-            self.meet(pid, each);
+            self.add_process(pid, each);
         }
     }
 
-    fn meet(&mut self, pid: u32, each: &mut dyn FnMut(Seen<'_>)) {
+    fn add_process(&mut self, pid: u32, each: &mut dyn FnMut(ProcessChange<'_>)) {
         let Some(file) = open(&self.root, pid) else { return };
         let Ok(text) = file.read(&mut self.buffer) else { return };
         let Some((comm, facts)) = parse(text) else { return };
         let comm = comm.to_vec();
         let name = name(&self.root, pid, &comm, facts.parent);
-        each(Seen::Born { pid, parent: facts.parent, start_ticks: facts.start_ticks, name: &name });
+        each(ProcessChange::Started { pid, parent: facts.parent, start_ticks: facts.start_ticks, name: &name });
         let StatFacts { state, user_ticks, system_ticks, .. } = facts;
-        each(Seen::Ran { pid, state, user_ticks, system_ticks, samples: 1 });
-        self.explained_ticks += user_ticks.saturating_add(system_ticks);
+        each(ProcessChange::Sampled { pid, state, user_ticks, system_ticks, samples: 1 });
+        self.attributed_ticks += user_ticks.saturating_add(system_ticks);
         let file = (self.descriptors_left > 0).then_some(file);
         self.descriptors_left -= u64::from(file.is_some());
         let now = self.now;
-        let known = Known { file, facts, comm, name, sampled_at: now, due: now + 1, quiet_samples: 0, listed: now };
+        let known =
+            TrackedProcess { file, facts, comm, name, sampled_at: now, due: now + 1, quiet_samples: 0, listed: now };
         self.known.insert(pid, known);
     }
 }
 
-impl Known {
+impl TrackedProcess {
     fn is_due(&self, now: u32, alert: bool) -> bool {
         let is_quiet = self.quiet_samples > QUIET_AFTER_SAMPLES;
-        self.due <= now && (alert || !is_quiet || now - self.sampled_at >= LONGEST_GAP_SAMPLES)
+        self.due <= now && (alert || !is_quiet || now - self.sampled_at >= MAX_GAP_SAMPLES)
     }
 
     /// Records the current facts, and returns the CPU time used since the last sample, in clock ticks.
-    fn sample(&mut self, facts: StatFacts, now: u32, pid: u32, each: &mut dyn FnMut(Seen<'_>)) -> u64 {
+    fn sample(&mut self, facts: StatFacts, now: u32, pid: u32, each: &mut dyn FnMut(ProcessChange<'_>)) -> u64 {
         let StatFacts { state, user_ticks, system_ticks, .. } = facts;
         let samples = now - self.sampled_at;
         if facts != self.facts {
-            each(Seen::Ran { pid, state, user_ticks, system_ticks, samples });
+            each(ProcessChange::Sampled { pid, state, user_ticks, system_ticks, samples });
         }
         let is_quiet = matches!(state, b'S' | b'I' | b'Z' | b'T' | b't')
             && (user_ticks, system_ticks) == (self.facts.user_ticks, self.facts.system_ticks);
@@ -318,8 +319,8 @@ impl Known {
     }
 }
 
-fn open(root: &Root, pid: u32) -> Option<KeptFile> {
-    KeptFile::open(root, format!("/proc/{pid}/stat")).ok()
+fn open(root: &Root, pid: u32) -> Option<OpenFile> {
+    OpenFile::open(root, format!("/proc/{pid}/stat")).ok()
 }
 
 /// The name to show: the program of its command line, as in Android's own recorder, else its comm. Characters that would break
@@ -330,7 +331,7 @@ fn name(root: &Root, pid: u32, comm: &[u8], parent: u32) -> String {
     }
     // A process that has exited and a kernel thread have none.
     let mut buffer = Vec::new();
-    let file = KeptFile::open(root, format!("/proc/{pid}/cmdline")).ok();
+    let file = OpenFile::open(root, format!("/proc/{pid}/cmdline")).ok();
     let line = file.as_ref().and_then(|file| file.read(&mut buffer).ok()).unwrap_or_default();
     let program = line.split(|&byte| byte == 0).next().unwrap_or_default();
     printable(if program.is_empty() { comm } else { program })
@@ -390,12 +391,12 @@ mod tests {
             let mut seen = Vec::new();
             self.watch.sample(busy_ticks, &mut |it| {
                 seen.push(match it {
-                    Seen::Born { pid, name, start_ticks, .. } => format!("born {pid} {name} {start_ticks}"),
-                    Seen::Renamed { pid, name } => format!("renamed {pid} {name}"),
-                    Seen::Ran { pid, state, user_ticks, samples, .. } => {
+                    ProcessChange::Started { pid, name, start_ticks, .. } => format!("born {pid} {name} {start_ticks}"),
+                    ProcessChange::Renamed { pid, name } => format!("renamed {pid} {name}"),
+                    ProcessChange::Sampled { pid, state, user_ticks, samples, .. } => {
                         format!("ran {pid} {} {user_ticks} {samples}", char::from(state))
                     }
-                    Seen::Ended { pid } => format!("ended {pid}"),
+                    ProcessChange::Ended { pid } => format!("ended {pid}"),
                 });
             });
             seen
@@ -455,7 +456,7 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(step(&mut tree, 0), None, "the hog accounts for all CPU time");
         }
-        let late = (0..LONGEST_GAP_SAMPLES).find_map(|_| step(&mut tree, 0));
+        let late = (0..MAX_GAP_SAMPLES).find_map(|_| step(&mut tree, 0));
         assert!(late.is_some_and(|it| it.starts_with("ran 7 S 9 ")), "it is sampled in the end");
         for _ in 0..30 {
             step(&mut tree, 0);
@@ -486,7 +487,7 @@ mod tests {
         let mut found = false;
         while !found {
             watch.sample(None, &mut |seen| {
-                found |= matches!(seen, Seen::Born { pid, name, .. } if pid == me && name.contains('/'));
+                found |= matches!(seen, ProcessChange::Started { pid, name, .. } if pid == me && name.contains('/'));
             });
         }
     }

@@ -86,33 +86,33 @@ impl Autogroups {
     /// As [`Self::read`], and with the kernel's answer.
     pub fn write(&mut self, root: &Root, id: u64, nice: i32) -> Result<(), DeviceError> {
         let (pid, _) = self.member(root, id, Operation::Write)?;
-        put(root, pid, nice)?;
+        write_nice(root, pid, nice)?;
         // The process may have started its own session in between, whose nice value was 0.
         if of(root, pid).is_ok_and(|now| now.is_some_and(|now| now.id != id)) {
             self.members.remove(&id);
-            put(root, pid, 0)?;
+            write_nice(root, pid, 0)?;
             return Err(missing(root, id, Operation::Write));
         }
         Ok(())
     }
 
     fn member(&mut self, root: &Root, id: u64, operation: Operation) -> Result<(u32, i32), DeviceError> {
-        let in_it = |pid: u32| {
+        let is_member = |pid: u32| {
             let found = of(root, pid).ok()??;
             (found.id == id).then_some((pid, found.nice))
         };
-        if let Some(found) = self.members.get(&id).and_then(|&pid| in_it(pid)) {
+        if let Some(found) = self.members.get(&id).and_then(|&pid| is_member(pid)) {
             return Ok(found);
         }
         self.members.remove(&id);
         // The first process is most likely the session's leader, which cannot start another session.
-        let found = pids(root)?.into_iter().find_map(in_it).ok_or_else(|| missing(root, id, operation))?;
+        let found = pids(root)?.into_iter().find_map(is_member).ok_or_else(|| missing(root, id, operation))?;
         self.members.insert(id, found.0);
         Ok(found)
     }
 }
 
-fn put(root: &Root, pid: u32, nice: i32) -> Result<(), DeviceError> {
+fn write_nice(root: &Root, pid: u32, nice: i32) -> Result<(), DeviceError> {
     let must_wait = |error: &DeviceError| match error {
         DeviceError::Io { cause, .. } => Errno::from_io_error(cause) == Some(Errno::AGAIN),
         DeviceError::Malformed { .. } => false,

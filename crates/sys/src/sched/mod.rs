@@ -2,8 +2,8 @@
 
 pub mod affinity;
 pub mod autogroup;
+pub mod own_policy;
 pub mod priority;
-pub mod scheduling;
 pub mod scheduling_attributes;
 pub mod scheduling_group;
 pub mod thread_facts;

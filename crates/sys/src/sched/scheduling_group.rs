@@ -69,14 +69,15 @@ impl<'a> SchedulingGroups<'a> {
         if let Some(known) = self.known.get(&text) {
             return known.clone();
         }
-        let group = group_in(&text, mount.hierarchy).and_then(|group| weighed(self.root, mount, group));
+        let group =
+            group_in(&text, mount.hierarchy).and_then(|group| nearest_scheduling_group(self.root, mount, group));
         self.known.insert(text, group.clone());
         group
     }
 }
 
 /// The lowest scheduling group at or above `group`; none at the root.
-fn weighed(root: &Root, mount: &Mount, group: &str) -> Option<PathBuf> {
+fn nearest_scheduling_group(root: &Root, mount: &Mount, group: &str) -> Option<PathBuf> {
     let below = |group: &Path| (group != Path::new("")).then(|| mount.folder.join(group));
     let mut above = Path::new(group.trim_start_matches('/')).ancestors().filter_map(below);
     above.find(|folder| mount.hierarchy == Hierarchy::Cpu || root.exists(folder.join(WEIGHT)))

@@ -4,8 +4,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::membership::{Groups, Lookup, Memberships};
-use crate::cgroup::weight::WeighedGroup;
+use crate::cgroup::membership::{Groups, MembershipCache, Memberships};
+use crate::cgroup::weight::WeightedGroup;
 use crate::sched::affinity;
 use crate::sched::priority::Priority;
 use crate::sched::scheduling_attributes::SchedulingAttributes;
@@ -35,7 +35,7 @@ pub struct ThreadFacts {
     pub scheduling_group: SchedulingGroup,
     /// The control groups above it that compete by weights which brisk may change, the highest first; that one has no weight.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub weighed: Vec<WeighedGroup>,
+    pub weighed: Vec<WeightedGroup>,
     /// CPU time of its process's children that have ended and of theirs, in clock ticks.
     #[serde(default)]
     pub children_ticks: u64,
@@ -54,7 +54,7 @@ pub fn of_each(root: &Root, tids: &[u32], groups: &Groups) -> Vec<ThreadFacts> {
 fn of(
     root: &Root,
     tid: u32,
-    groups: &mut Lookup<'_>,
+    groups: &mut MembershipCache<'_>,
     competing: &mut SchedulingGroups<'_>,
 ) -> Result<ThreadFacts, DeviceError> {
     let fault = |error: io::Error| DeviceError::io(&root.path(format!("/proc/{tid}")), Operation::Read, error);
@@ -66,7 +66,7 @@ fn of(
         start_time_ticks: stat.start_time_ticks,
         allowed,
         priority: Priority::from(&attributes),
-        clamps: Clamps::told(&attributes).unwrap_or_default(),
+        clamps: Clamps::from_attributes(&attributes).unwrap_or_default(),
         groups: groups.memberships(tid),
         scheduling_group: competing.group(tid),
         weighed: groups.weighed(tid),

@@ -47,7 +47,7 @@ pub struct Clamps {
 
 impl Clamps {
     /// The clamps in `attributes`; `None` where the kernel is older than the clamps.
-    pub(super) fn told(attributes: &SchedulingAttributes) -> Option<Self> {
+    pub(super) fn from_attributes(attributes: &SchedulingAttributes) -> Option<Self> {
         let clamps = Self { minimum: attributes.clamp_minimum, maximum: attributes.clamp_maximum };
         attributes.has_clamps().then_some(clamps)
     }
@@ -72,7 +72,7 @@ pub enum Fitting {
 impl Fitting {
     /// For the device below `root`; `None` where its kernel has no clamps.
     pub fn of(root: &Root) -> Option<Self> {
-        evidence(root)?;
+        support_file(root)?;
         let version = kernel::release(root).and_then(|release| kernel::version(&release));
         // Where the version is unknown, the smaller clamp of `WithMargin` fits by either rule.
         Some(if version.is_some_and(|version| version >= FITS_EXACTLY) { Self::Exactly } else { Self::WithMargin })
@@ -88,7 +88,7 @@ impl Fitting {
 }
 
 /// The file that shows that this kernel has utilisation clamps, as named on the device.
-pub fn evidence(root: &Root) -> Option<&'static str> {
+pub fn support_file(root: &Root) -> Option<&'static str> {
     FILES.into_iter().find(|file| root.exists(file))
 }
 
@@ -97,7 +97,7 @@ pub fn evidence(root: &Root) -> Option<&'static str> {
 /// # Errors
 /// ESRCH when the task has exited; `Unsupported` when the kernel is older than the clamps.
 pub fn of(tid: u32) -> io::Result<Clamps> {
-    let clamps = Clamps::told(&SchedulingAttributes::of(tid)?);
+    let clamps = Clamps::from_attributes(&SchedulingAttributes::of(tid)?);
     clamps
         .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this kernel is older than utilisation clamps (5.3)"))
 }
@@ -151,7 +151,7 @@ mod tests {
         match std::thread::spawn(clamped).join().unwrap() {
             Ok(()) => {}
             Err(error) => {
-                assert!(evidence(&Root::system()).is_none(), "{error}");
+                assert!(support_file(&Root::system()).is_none(), "{error}");
                 eprintln!("skipped: {error}");
             }
         }

@@ -14,7 +14,7 @@ use crate::Root;
 use crate::cpu::hotplug::CPU_FOLDER;
 
 /// The depth of `cpufreq/policy0/ondemand/sampling_rate`, the deepest tunable.
-const DEEPEST: u32 = 3;
+const MAX_DEPTH: u32 = 3;
 
 /// The file that `brisk-grant.path` watches, in the runtime folder.
 const REQUEST: &str = "grant";
@@ -46,26 +46,26 @@ pub fn give(root: &Root, file: &Path, user: u32) -> io::Result<bool> {
     if !metadata.is_file() || metadata.uid() != 0 || metadata.mode() & 0o200 == 0 {
         return Ok(false);
     }
-    hand(&path, user).map(|()| true)
+    change_owner(&path, user).map(|()| true)
 }
 
 /// Makes root the owner of `file`, named as on the device.
-pub fn take_back(root: &Root, file: &Path) {
+pub fn revoke(root: &Root, file: &Path) {
     // A file that was removed has no owner.
-    let _ = hand(&root.path(file), 0);
+    let _ = change_owner(&root.path(file), 0);
 }
 
 /// Makes root the owner of all that was granted to `user`, whatever was configured at that time.
-pub fn take_all_back(root: &Root, user: u32) {
+pub fn revoke_all(root: &Root, user: u32) {
     let cpus = root.list(CPU_FOLDER).unwrap_or_default();
     // Before Linux 4.2 each CPU has its own folder.
     for folder in cpus.iter().map(|name| root.path(CPU_FOLDER).join(name).join("cpufreq")) {
-        take_back_below(&folder, user, DEEPEST);
+        revoke_below(&folder, user, MAX_DEPTH);
     }
-    take_back_below(&root.path(CPU_FOLDER).join("cpufreq"), user, DEEPEST);
+    revoke_below(&root.path(CPU_FOLDER).join("cpufreq"), user, MAX_DEPTH);
 }
 
-fn take_back_below(folder: &Path, user: u32, depth: u32) {
+fn revoke_below(folder: &Path, user: u32, depth: u32) {
     if depth == 0 || !folder.symlink_metadata().is_ok_and(|it| it.is_dir()) {
         return;
     }
@@ -73,14 +73,14 @@ fn take_back_below(folder: &Path, user: u32, depth: u32) {
         let path = entry.path();
         match path.symlink_metadata() {
             Ok(metadata) if metadata.is_file() && metadata.uid() == user => {
-                let _ = hand(&path, 0);
+                let _ = change_owner(&path, 0);
             }
-            _ => take_back_below(&path, user, depth - 1),
+            _ => revoke_below(&path, user, depth - 1),
         }
     }
 }
 
-fn hand(path: &Path, user: u32) -> io::Result<()> {
+fn change_owner(path: &Path, user: u32) -> io::Result<()> {
     Ok(chownat(CWD, path, Some(Uid::from_raw(user)), None, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
@@ -118,7 +118,7 @@ mod tests {
         symlink("/etc/victim", root.path(file("link"))).unwrap();
         assert!(!give(&root, &file("link"), USER).unwrap());
         assert!(give(&root, &file("none"), USER).is_err());
-        take_all_back(&root, USER);
+        revoke_all(&root, USER);
         assert_eq!(files.iter().map(|file| owner(file)).collect::<Vec<_>>(), [0; 3]);
         assert_eq!((owner(&others), owner("/etc/victim")), (USER + 1, 0));
         assert!(is_grantable(&file(names[0])) && !is_grantable(Path::new("/sys/kernel/uevent_helper")));

@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for OtherManager {
 
 /// A manager that was found, and the evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct FoundManager {
     /// The manager.
     pub name: OtherManager,
     /// The control group, process or file, as named on the device.
@@ -110,28 +110,32 @@ pub struct Found {
 }
 
 /// How a manager is recognised: the names of its units without `.service`, and of its processes as in `comm`.
-struct Signs {
+struct Signature {
     manager: OtherManager,
     units: &'static [&'static str],
     processes: &'static [&'static str],
 }
 
-const fn signs(manager: OtherManager, units: &'static [&'static str], processes: &'static [&'static str]) -> Signs {
-    Signs { manager, units, processes }
+const fn signature(
+    manager: OtherManager,
+    units: &'static [&'static str],
+    processes: &'static [&'static str],
+) -> Signature {
+    Signature { manager, units, processes }
 }
 
 /// The kernel truncates names of processes to 15 bytes.
-const SIGNS: [Signs; 10] = [
-    signs(OtherManager::Tuned, &["tuned"], &["tuned"]),
-    signs(OtherManager::PowerProfilesDaemon, &["power-profiles-daemon"], &["power-profiles-"]),
-    signs(OtherManager::AutoCpufreq, &["auto-cpufreq"], &["auto-cpufreq"]),
-    signs(OtherManager::GameMode, &[], &["gamemoded"]),
-    signs(OtherManager::Ananicy, &["ananicy-cpp", "ananicy"], &["ananicy-cpp", "ananicy"]),
-    signs(OtherManager::Earlyoom, &["earlyoom"], &["earlyoom"]),
-    signs(OtherManager::SystemdOomd, &["systemd-oomd"], &["systemd-oomd"]),
-    signs(OtherManager::Nohang, &["nohang", "nohang-desktop"], &["nohang"]),
-    signs(OtherManager::Lmkd, &[], &["lmkd"]),
-    signs(OtherManager::Mmd, &[], &["mmd"]),
+const SIGNATURES: [Signature; 10] = [
+    signature(OtherManager::Tuned, &["tuned"], &["tuned"]),
+    signature(OtherManager::PowerProfilesDaemon, &["power-profiles-daemon"], &["power-profiles-"]),
+    signature(OtherManager::AutoCpufreq, &["auto-cpufreq"], &["auto-cpufreq"]),
+    signature(OtherManager::GameMode, &[], &["gamemoded"]),
+    signature(OtherManager::Ananicy, &["ananicy-cpp", "ananicy"], &["ananicy-cpp", "ananicy"]),
+    signature(OtherManager::Earlyoom, &["earlyoom"], &["earlyoom"]),
+    signature(OtherManager::SystemdOomd, &["systemd-oomd"], &["systemd-oomd"]),
+    signature(OtherManager::Nohang, &["nohang", "nohang-desktop"], &["nohang"]),
+    signature(OtherManager::Lmkd, &[], &["lmkd"]),
+    signature(OtherManager::Mmd, &[], &["mmd"]),
 ];
 
 /// Where systemd keeps the groups of services: the unified hierarchy, and its own ones beside version 1.
@@ -152,22 +156,22 @@ const POWER_HALS: [&str; 4] = [
 /// How the `comm` of all of them begins.
 const POWER_HAL_NAMES: [&str; 2] = ["android.hardwar", "vendor."];
 /// System users have lower numbers than these.
-const FIRST_PERSON: u32 = 1000;
-const FIRST_ANDROID_APPLICATION: u32 = 10_000;
+const FIRST_REGULAR_UID: u32 = 1000;
+const FIRST_APPLICATION_UID: u32 = 10_000;
 /// The users that `DynamicUser=` of systemd chooses from.
 const DYNAMIC_USERS: std::ops::RangeInclusive<u32> = 61_184..=65_519;
 
 /// All known managers that are present, each once. An unreadable file is no evidence.
-pub fn find(root: &Root) -> Vec<Found> {
-    let mut found: Vec<Found> = SIGNS
+pub fn find(root: &Root) -> Vec<FoundManager> {
+    let mut found: Vec<FoundManager> = SIGNATURES
         .iter()
-        .filter_map(|signs| {
-            let evidence = signs.units.iter().find_map(|unit| running_unit(root, unit))?;
-            Some(Found { name: signs.manager, evidence })
+        .filter_map(|signature| {
+            let evidence = signature.units.iter().find_map(|unit| running_unit(root, unit))?;
+            Some(FoundManager { name: signature.manager, evidence })
         })
         .collect();
     if root.exists(TLP_STATE) {
-        found.push(Found { name: OtherManager::Tlp, evidence: format!("{TLP_STATE} exists") });
+        found.push(FoundManager { name: OtherManager::Tlp, evidence: format!("{TLP_STATE} exists") });
     }
     found.extend(zram_owner::owners(root).iter().filter_map(|owner| {
         let name = match owner.name {
@@ -175,20 +179,20 @@ pub fn find(root: &Root) -> Vec<Found> {
             "zramswap" => OtherManager::Zramswap,
             _ => return None,
         };
-        Some(Found { name, evidence: owner.files.join(", ") })
+        Some(FoundManager { name, evidence: owner.files.join(", ") })
     }));
     for (name, pid) in processes(root) {
         if !found.iter().any(|other| other.name == name) {
-            found.push(Found { name, evidence: format!("process {pid}") });
+            found.push(FoundManager { name, evidence: format!("process {pid}") });
         }
     }
     found
 }
 
 /// True where a process called `command` (`comm`) may be a manager, or may have started one.
-pub fn may_be_one(command: &str) -> bool {
+pub fn may_be_manager(command: &str) -> bool {
     command == TLP
-        || SIGNS.iter().any(|signs| signs.processes.contains(&command))
+        || SIGNATURES.iter().any(|signature| signature.processes.contains(&command))
         || POWER_HAL_NAMES.iter().any(|name| command.starts_with(name))
 }
 
@@ -201,7 +205,7 @@ fn running_unit(root: &Root, unit: &str) -> Option<String> {
     })
 }
 
-/// Processes of the system with a name in [`SIGNS`], ordered by number.
+/// Processes of the system with a name in [`SIGNATURES`], ordered by number.
 fn processes(root: &Root) -> Vec<(OtherManager, u32)> {
     let entries = root.list("/proc").unwrap_or_default();
     let mut pids: Vec<u32> = entries.iter().filter_map(|name| name.parse().ok()).collect();
@@ -211,7 +215,10 @@ fn processes(root: &Root) -> Vec<(OtherManager, u32)> {
 
 fn manager_of(root: &Root, pid: u32) -> Option<OtherManager> {
     let command = process::command(root, pid).ok()?;
-    let known = SIGNS.iter().find(|signs| signs.processes.contains(&command.as_str())).map(|signs| signs.manager);
+    let known = SIGNATURES
+        .iter()
+        .find(|signature| signature.processes.contains(&command.as_str()))
+        .map(|signature| signature.manager);
     let manager = match known {
         // It runs as the player's user.
         Some(OtherManager::GameMode) => return Some(OtherManager::GameMode),
@@ -221,8 +228,8 @@ fn manager_of(root: &Root, pid: u32) -> Option<OtherManager> {
     };
     let status = root.read(format!("/proc/{pid}/status")).ok()?;
     let uid = process::parse_real_uid(&status)?;
-    let first_person = if root.is_android() { FIRST_ANDROID_APPLICATION } else { FIRST_PERSON };
-    (uid < first_person || (!root.is_android() && DYNAMIC_USERS.contains(&uid))).then_some(manager)
+    let first_regular_uid = if root.is_android() { FIRST_APPLICATION_UID } else { FIRST_REGULAR_UID };
+    (uid < first_regular_uid || (!root.is_android() && DYNAMIC_USERS.contains(&uid))).then_some(manager)
 }
 
 /// `comm` is too short to distinguish them from other HALs.
@@ -274,14 +281,14 @@ mod tests {
     // Verifies ON-2.
     #[test]
     fn only_system_processes_count_as_managers_by_their_name() {
-        for signs in &SIGNS {
-            for name in signs.processes {
+        for signature in &SIGNATURES {
+            for name in signature.processes {
                 for (uid, is_system) in [(0, true), (999, true), (61_200, true), (1000, false), (65_534, false)] {
                     let status = format!("Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
                     let is_found = found(&[("proc/7/comm", name), ("proc/7/status", &status)]);
-                    let expected = is_system || signs.manager == OtherManager::GameMode;
+                    let expected = is_system || signature.manager == OtherManager::GameMode;
                     assert_eq!(is_found.len(), usize::from(expected), "{name} of user {uid}: {is_found:?}");
-                    assert!(is_found.iter().all(|found| *found == (signs.manager, "process 7".to_owned())));
+                    assert!(is_found.iter().all(|found| *found == (signature.manager, "process 7".to_owned())));
                 }
             }
         }
@@ -335,22 +342,22 @@ mod tests {
     // Verifies ON-2.
     #[test]
     fn process_names_show_which_may_be_a_manager() {
-        for signs in &SIGNS {
-            assert!(signs.processes.iter().all(|name| may_be_one(name)), "{}", signs.manager);
+        for signature in &SIGNATURES {
+            assert!(signature.processes.iter().all(|name| may_be_manager(name)), "{}", signature.manager);
         }
         for (command, expected) in
             [("tlp", true), ("android.hardwar", true), ("vendor.qti.hard", true), ("tlp-stat", false), ("sh", false)]
         {
-            assert_eq!(may_be_one(command), expected, "{command}");
+            assert_eq!(may_be_manager(command), expected, "{command}");
         }
     }
 
     // Verifies ON-2.
     #[test]
     fn found_managers_survive_a_round_trip_as_json() {
-        let all = OtherManager::ALL.map(|name| Found { name, evidence: "x".to_owned() });
+        let all = OtherManager::ALL.map(|name| FoundManager { name, evidence: "x".to_owned() });
         let text = serde_json::to_string(&all).unwrap();
-        assert_eq!(serde_json::from_str::<Vec<Found>>(&text).unwrap(), all);
+        assert_eq!(serde_json::from_str::<Vec<FoundManager>>(&text).unwrap(), all);
         assert!(serde_json::from_str::<OtherManager>("\"untuned\"").is_err());
     }
 

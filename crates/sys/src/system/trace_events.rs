@@ -22,7 +22,7 @@ pub struct TraceEvent {
     /// The task.
     pub tid: u32,
     /// By the instance's clock, in its unit.
-    pub moment: u64,
+    pub timestamp: u64,
     /// The event's name.
     pub name: String,
     /// `key=value` pairs and words, as the event prints them.
@@ -201,13 +201,13 @@ pub fn parse(line: &str) -> Option<TraceEvent> {
     let at = line.find(": ")?;
     let (head, rest) = (&line[..at], &line[at + 2..]);
     let (task, flags) = head.rsplit_once(" [")?;
-    let moment = flags.split_whitespace().next_back()?.parse().ok()?;
+    let timestamp = flags.split_whitespace().next_back()?.parse().ok()?;
     let (command, tid) = task.trim().rsplit_once('-')?;
     let (name, text) = rest.split_once(": ").unwrap_or((rest.trim_end_matches(':'), ""));
     Some(TraceEvent {
         command: command.to_owned(),
         tid: tid.parse().ok()?,
-        moment,
+        timestamp,
         name: name.to_owned(),
         text: text.to_owned(),
     })
@@ -222,7 +222,7 @@ mod tests {
         let line = "           brisk-88      [000] .....   4202337521: binder_transaction: transaction=7 dest_node=1 \
                     dest_proc=80 dest_thread=0 reply=0 flags=0x10 code=0x3";
         let event = parse(line).unwrap();
-        assert_eq!((event.command.as_str(), event.tid, event.moment), ("brisk", 88, 4_202_337_521));
+        assert_eq!((event.command.as_str(), event.tid, event.timestamp), ("brisk", 88, 4_202_337_521));
         assert_eq!(
             (event.name.as_str(), event.number("code"), event.number("dest_node")),
             ("binder_transaction", Some(3), Some(1))

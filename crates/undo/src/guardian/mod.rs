@@ -3,7 +3,7 @@
 //! Two pipes connect them, which works on every kernel. The guardian's standard input reaches end of file when the daemon
 //! dies, even by SIGKILL; its standard output does when the guardian dies, so that the daemon can start another one.
 
-mod duty;
+mod main_loop;
 mod wait;
 
 use std::io::{self, Read};
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use crate::journal::Holder;
 use brisk_sys::Root;
-pub use duty::{GuardFault, guard};
+pub use main_loop::{GuardFault, guard};
 
 /// The name under which it runs: systemd's switch-root spares names that begin with `@`.
 const NAME: &str = "@brisk-guardian";

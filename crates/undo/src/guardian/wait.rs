@@ -12,7 +12,7 @@ use rustix::io::{Errno, read};
 use brisk_sys::{BootTime, Timer};
 
 /// Without inotify the journal is read this often.
-const BLIND_CHECK: Duration = Duration::from_secs(2);
+const POLL_PERIOD: Duration = Duration::from_secs(2);
 
 /// Everything that can wake the guardian.
 pub(super) struct Wait {
@@ -24,10 +24,10 @@ pub(super) struct Wait {
 
 /// What woke the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Woken {
+enum WakeReason {
     DaemonDied,
-    Moment,
-    Changed,
+    DeadlinePassed,
+    JournalChanged,
 }
 
 impl Wait {
@@ -41,31 +41,31 @@ impl Wait {
         Ok(Self { lifeline: io::stdin(), timer: Timer::new()?, changes: changes.ok() })
     }
 
-    /// Sleeps until `moment`, if given, or until the journal has changed; changes within `gathered_for` cause one wake-up.
+    /// Sleeps until `deadline`, if given, or until the journal has changed; changes within `coalescing_window` cause one wake-up.
     /// True when the daemon has died.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(super) fn rest(&mut self, moment: Option<BootTime>, gathered_for: Duration) -> io::Result<bool> {
+    pub(super) fn sleep_until(&mut self, deadline: Option<BootTime>, coalescing_window: Duration) -> io::Result<bool> {
         let now = BootTime::now();
-        let sooner = |other: BootTime| Some(moment.map_or(other, |moment| moment.min(other)));
+        let sooner = |other: BootTime| Some(deadline.map_or(other, |deadline| deadline.min(other)));
         if self.changes.is_none() {
-            return Ok(self.wait(sooner(now + BLIND_CHECK), false)? == Woken::DaemonDied);
+            return Ok(self.wait(sooner(now + POLL_PERIOD), false)? == WakeReason::DaemonDied);
         }
         // Until then the guardian does not poll for changes, so they cause no wake-ups.
-        let gathered = now + gathered_for;
-        match self.wait(sooner(gathered), false)? {
-            Woken::Moment if moment.is_none_or(|moment| moment > gathered) => {}
-            woken => return Ok(woken == Woken::DaemonDied),
+        let window_end = now + coalescing_window;
+        match self.wait(sooner(window_end), false)? {
+            WakeReason::DeadlinePassed if deadline.is_none_or(|deadline| deadline > window_end) => {}
+            woken => return Ok(woken == WakeReason::DaemonDied),
         }
-        Ok(self.wait(moment, true)? == Woken::DaemonDied)
+        Ok(self.wait(deadline, true)? == WakeReason::DaemonDied)
     }
 
-    fn wait(&mut self, moment: Option<BootTime>, heed_changes: bool) -> io::Result<Woken> {
-        self.timer.set(moment)?;
+    fn wait(&mut self, deadline: Option<BootTime>, wakes_on_changes: bool) -> io::Result<WakeReason> {
+        self.timer.set(deadline)?;
         loop {
             let mut wanted = vec![PollFd::new(&self.lifeline, PollFlags::IN), PollFd::new(&self.timer, PollFlags::IN)];
-            if let Some(changes) = self.changes.as_ref().filter(|_| heed_changes) {
+            if let Some(changes) = self.changes.as_ref().filter(|_| wakes_on_changes) {
                 wanted.push(PollFd::new(changes, PollFlags::IN));
             }
             match poll(&mut wanted, None) {
@@ -75,20 +75,20 @@ impl Wait {
             let ready: Vec<bool> = wanted.iter().map(|descriptor| !descriptor.revents().is_empty()).collect();
             // Nothing is ever written into the lifeline: it becomes readable only at end of file.
             if ready[0] && read(self.lifeline.as_fd(), &mut [0u8; 64])? == 0 {
-                return Ok(Woken::DaemonDied);
+                return Ok(WakeReason::DaemonDied);
             }
             if ready[1] {
                 self.timer.acknowledge();
-                return Ok(Woken::Moment);
+                return Ok(WakeReason::DeadlinePassed);
             }
             if ready.get(2) == Some(&true) {
-                self.forget_changes();
-                return Ok(Woken::Changed);
+                self.drain_changes();
+                return Ok(WakeReason::JournalChanged);
             }
         }
     }
 
-    fn forget_changes(&self) {
+    fn drain_changes(&self) {
         let Some(changes) = &self.changes else { return };
         // All events mean the same: the journal must be read again.
         while read(changes, &mut [0u8; 4096]).is_ok_and(|length| length > 0) {}

@@ -13,7 +13,7 @@ use brisk_sys::cgroup::{group, hierarchy, weight};
 use brisk_sys::cpu::{governor, hotplug};
 use brisk_sys::io::io_priority;
 use brisk_sys::memory::{swap_area, zram};
-use brisk_sys::process::kinship::Families;
+use brisk_sys::process::kinship::KinCache;
 use brisk_sys::sched::autogroup::{self, Autogroups};
 use brisk_sys::sched::{affinity, priority, uclamp};
 use brisk_sys::{DeviceError, Operation, Root, Target, Tunable, process};
@@ -30,14 +30,14 @@ pub(super) struct Access {
     root: Root,
     tunables: BTreeMap<PathBuf, Tunable>,
     /// Limits that did not show the restored value in time.
-    unsettled: BTreeMap<Target, Unsettled>,
+    pending: BTreeMap<Target, PendingLimit>,
     /// The cgroup mounts; read on first use.
     mounts: Vec<hierarchy::Mount>,
     autogroups: Autogroups,
 }
 
 #[derive(Debug)]
-struct Unsettled {
+struct PendingLimit {
     /// What the limit showed last: an older or a stricter request.
     shown: String,
     /// The value written, which is in force.
@@ -50,7 +50,7 @@ impl Access {
             holder,
             root: root.clone(),
             tunables: BTreeMap::new(),
-            unsettled: BTreeMap::new(),
+            pending: BTreeMap::new(),
             mounts: Vec::new(),
             autogroups: Autogroups::default(),
         }
@@ -163,7 +163,7 @@ impl Access {
             Target::ZramAlgorithm(name) => zram::set_algorithm(&self.root, name, value),
             Target::ZramBacking(name) => zram::set_backing_device(&self.root, name, value),
             Target::ZramSize(name) => zram::set_size(&self.root, name, value),
-            Target::ZramSwap(name) => swap_area::switch(&self.root, name, value),
+            Target::ZramSwap(name) => swap_area::set_state(&self.root, name, value),
             Target::Group(folder) if value.starts_with(group::ABSENT) => group::remove(&self.root, folder, value),
             Target::Group(folder) => group::make(&self.root, folder, value),
             Target::GroupWeight(folder) => weight::write(&self.root, folder, value),
@@ -184,7 +184,7 @@ impl Access {
 
     /// True when restoring `lease` takes several writes. If the process died between them, the target would look as if another
     /// tool had written it, so the log must first say that it may hold any value. Sets the lease to say so.
-    pub(super) fn begins_in_steps(&mut self, lease: &mut Lease) -> bool {
+    pub(super) fn begin_stepwise_restore(&mut self, lease: &mut Lease) -> bool {
         let has_steps = match &lease.target {
             Target::Governor(_) => lease.original.contains('\t'),
             // When `cpu.idle` is cleared, the kernel resets the group's weight to the default.
@@ -206,22 +206,22 @@ impl Access {
     /// restored only in part, its lease gets the value read back. The process may die in here: its leases are still on record,
     /// so the next replay finds the originals and searches for inherited values again. Calls `record` for a lease that must be
     /// recorded again before its target is written. A target that the holder may not hold is refused untouched.
-    pub(super) fn give_back(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<RestoreOutcome> {
+    pub(super) fn restore(&mut self, leases: &mut [Lease], mut record: impl FnMut(&Lease)) -> Vec<RestoreOutcome> {
         let mut outcomes = Vec::with_capacity(leases.len());
-        for together in leases.chunk_by_mut(|one, next| is_inherited(&one.target) && is_inherited(&next.target)) {
-            let mut held = Vec::with_capacity(together.len());
-            for lease in together.iter_mut() {
+        for batch in leases.chunk_by_mut(|one, next| is_inherited(&one.target) && is_inherited(&next.target)) {
+            let mut held = Vec::with_capacity(batch.len());
+            for lease in batch.iter_mut() {
                 let is_allowed = self.may_restore(lease);
-                if is_allowed && self.begins_in_steps(lease) {
+                if is_allowed && self.begin_stepwise_restore(lease) {
                     record(lease);
                 }
                 held.push(lease.observed.clone().filter(|_| is_allowed));
             }
-            let given_back = outcomes.len();
-            outcomes.extend(together.iter_mut().map(|lease| self.give_back_one(lease)));
+            let batch_start = outcomes.len();
+            outcomes.extend(batch.iter_mut().map(|lease| self.restore_one(lease)));
             // From here on new threads no longer inherit leased values, so one search finds all that did.
-            let mut families = Families::default();
-            for ((lease, held), outcome) in together.iter().zip(held).zip(&outcomes[given_back..]) {
+            let mut families = KinCache::default();
+            for ((lease, held), outcome) in batch.iter().zip(held).zip(&outcomes[batch_start..]) {
                 if let Some(held) = held.filter(|_| *outcome != RestoreOutcome::Vanished) {
                     self.restore_inherited(lease, &held, &mut families);
                 }
@@ -230,19 +230,19 @@ impl Access {
         outcomes
     }
 
-    fn give_back_one(&mut self, lease: &mut Lease) -> RestoreOutcome {
+    fn restore_one(&mut self, lease: &mut Lease) -> RestoreOutcome {
         if !self.may_restore(lease) {
             let error = JournalError::NotLeasable { target: lease.target.clone() };
             return RestoreOutcome::Refused { error: error.to_string() };
         }
-        match self.try_give_back(lease) {
+        match self.try_restore(lease) {
             Ok(outcome) => outcome,
             Err(error) if error.is_missing() => RestoreOutcome::Vanished,
             Err(error) => RestoreOutcome::Refused { error: error.with_advice() },
         }
     }
 
-    fn try_give_back(&mut self, lease: &mut Lease) -> Result<RestoreOutcome, DeviceError> {
+    fn try_restore(&mut self, lease: &mut Lease) -> Result<RestoreOutcome, DeviceError> {
         let Lease { target, original, .. } = &*lease;
         let found = self.read(target)?;
         let confined = matches!(target, Target::CpuAffinity { .. });
@@ -273,9 +273,9 @@ impl Access {
 
     /// Restores the original in threads that inherited the `held` value at fork from the leased one. A thread that cannot be
     /// read or written has exited, or its tid belongs to another process by now.
-    fn restore_inherited(&mut self, lease: &Lease, held: &str, families: &mut Families) {
+    fn restore_inherited(&mut self, lease: &Lease, held: &str, families: &mut KinCache) {
         let Some(tid) = lease.target.thread().filter(|_| is_inherited(&lease.target)) else { return };
-        for child in families.born_since(&self.root, tid, lease.since) {
+        for child in families.created_since(&self.root, tid, lease.since) {
             let Some(target) = lease.target.of_child(child.tid, child.start_time_ticks) else { return };
             if self.read(&target).is_ok_and(|found| found == held) {
                 let _ = self.write(&target, &lease.original);
@@ -293,7 +293,7 @@ impl Access {
             Some(_) if limit::is_limit(&lease.target) => self.is_our_limit(lease, found),
             Some(observed) if matches!(lease.target, Target::CpuAffinity { .. }) => {
                 let online = hotplug::online(&self.root)?;
-                Ok(is_kernels_doing(&lease.original, observed, found, &online))
+                Ok(is_kernel_change(&lease.original, observed, found, &online))
             }
             // A group that another process has removed stays removed; after any other change it is still ours.
             Some(_) if matches!(lease.target, Target::Group(_)) => Ok(found != group::ABSENT),
@@ -320,31 +320,31 @@ impl Access {
 
     /// Waits until a limit shows the restored `original`; remembers a limit that does not in time.
     fn settle(&mut self, target: &Target, original: &str) -> Result<(), DeviceError> {
-        self.unsettled.remove(target);
+        self.pending.remove(target);
         if !self.shows(target, |now| now == original)? {
             let shown = self.read(target)?;
-            self.unsettled.insert(target.clone(), Unsettled { shown, original: original.to_owned() });
+            self.pending.insert(target.clone(), PendingLimit { shown, original: original.to_owned() });
         }
         Ok(())
     }
 
-    /// Waits at most `patience` until no limit shows its value from before the restore. False when one still does.
-    pub(super) fn await_limits(&mut self, patience: Duration) -> bool {
-        limit::poll_until(patience, LATE_POLL_PERIOD, || Ok::<_, Infallible>(self.do_limits_show())) == Ok(true)
+    /// Waits at most `timeout` until no limit shows its value from before the restore. False when one still does.
+    pub(super) fn await_limits(&mut self, timeout: Duration) -> bool {
+        limit::poll_until(timeout, LATE_POLL_PERIOD, || Ok::<_, Infallible>(self.are_limits_applied())) == Ok(true)
     }
 
-    fn do_limits_show(&mut self) -> bool {
-        for (target, unsettled) in std::mem::take(&mut self.unsettled) {
-            if self.read(&target).is_ok_and(|found| found == unsettled.shown) {
-                self.unsettled.insert(target, unsettled);
+    fn are_limits_applied(&mut self) -> bool {
+        for (target, pending) in std::mem::take(&mut self.pending) {
+            if self.read(&target).is_ok_and(|found| found == pending.shown) {
+                self.pending.insert(target, pending);
             }
         }
-        self.unsettled.is_empty()
+        self.pending.is_empty()
     }
 
     /// Polls a limit until `wanted` accepts its value, for as long as the kernel may take to apply a request.
     fn shows(&mut self, target: &Target, wanted: impl Fn(&str) -> bool) -> Result<bool, DeviceError> {
-        limit::poll_until(limit::PATIENCE, limit::POLL_PERIOD, || Ok(wanted(&self.read(target)?)))
+        limit::poll_until(limit::READ_BACK_TIMEOUT, limit::POLL_PERIOD, || Ok(wanted(&self.read(target)?)))
     }
 
     /// The original to restore after leasing `target`, which is not leased and shows `found`.
@@ -353,8 +353,8 @@ impl Access {
             // The group is brisk's even if it exists already: an earlier process did not remove it.
             return group::original(&self.root, folder);
         }
-        match self.unsettled.get(target) {
-            Some(unsettled) if unsettled.shown == found => unsettled.original.clone(),
+        match self.pending.get(target) {
+            Some(pending) if pending.shown == found => pending.original.clone(),
             _ => found,
         }
     }
@@ -398,7 +398,7 @@ fn task_error(root: &Root, pid: u32, operation: Operation, source: io::Error) ->
 /// True when the kernel itself may have changed a mask to `found`, which was `original` before the lease and `observed` after
 /// it. When the last CPU of a mask goes offline, the kernel widens the mask to all CPUs. When any CPU goes offline, a cpuset
 /// removes it from its members' masks. A thread that moves back into a cpuset gets the CPUs of its mask that are `online`.
-pub(super) fn is_kernels_doing(original: &str, observed: &str, found: &str, online: &[u32]) -> bool {
+pub(super) fn is_kernel_change(original: &str, observed: &str, found: &str, online: &[u32]) -> bool {
     let [original, observed, found] =
         [original, observed, found].map(|list| hotplug::parse_list(list).unwrap_or_default());
     let is_widened = !original.is_empty() && original.iter().all(|cpu| found.contains(cpu));

@@ -53,10 +53,10 @@ impl Holder {
 
     /// The folder of its journal, on a tmpfs: the real path, not the path as named on the device.
     pub fn folder(self, root: &Root) -> PathBuf {
-        let daemons = root.runtime_folder();
+        let daemon_folder = root.runtime_folder();
         match self {
-            Self::Daemon => daemons,
-            _ => daemons.with_file_name(format!("brisk-{}", self.name())),
+            Self::Daemon => daemon_folder,
+            _ => daemon_folder.with_file_name(format!("brisk-{}", self.name())),
         }
     }
 
@@ -83,7 +83,7 @@ impl Holder {
             | Target::ZramBacking(name)
             | Target::ZramSize(name)
             | Target::ZramSwap(name) => matches!(self, Self::Daemon | Self::Memory) && zram::is_name(name),
-            Target::Group(folder) => self == Self::Daemon && group::is_ours(folder) && is_group(folder),
+            Target::Group(folder) => self == Self::Daemon && group::is_brisk_group(folder) && is_group(folder),
             Target::GroupWeight(folder) => self == Self::Daemon && is_group(folder),
             Target::Autogroup(_) => self == Self::Daemon,
             Target::LookupProfile(context) => self == Self::Daemon && cache::is_context(context),

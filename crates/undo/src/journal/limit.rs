@@ -8,23 +8,23 @@ use std::time::Duration;
 use brisk_sys::{Root, Target};
 
 /// How long a limit is polled until it shows the requested value. The worker needs far less unless the CPU is busy.
-pub(super) const PATIENCE: Duration = Duration::from_millis(20);
+pub(super) const READ_BACK_TIMEOUT: Duration = Duration::from_millis(20);
 /// The polling period.
 pub(super) const POLL_PERIOD: Duration = Duration::from_micros(200);
 
-/// Polls `is_so` every `pause`, for `patience` in total. False when it is still false at the end.
+/// Polls `condition` every `pause`, for `timeout` in total. False when it is still false at the end.
 pub(super) fn poll_until<E>(
-    patience: Duration,
+    timeout: Duration,
     pause: Duration,
-    mut is_so: impl FnMut() -> Result<bool, E>,
+    mut condition: impl FnMut() -> Result<bool, E>,
 ) -> Result<bool, E> {
-    for _ in 0..patience.as_micros() / pause.as_micros() {
-        if is_so()? {
+    for _ in 0..timeout.as_micros() / pause.as_micros() {
+        if condition()? {
             return Ok(true);
         }
         sleep(pause);
     }
-    is_so()
+    condition()
 }
 
 /// True for a frequency limit.

@@ -20,13 +20,13 @@ use brisk_sys::process;
 /// The log's name in its folder.
 const FILE: &str = "journal";
 /// Longer than a reader such as `brisk doctor` holds the lock.
-pub(super) const QUIET: Duration = Duration::from_millis(50);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 /// How long a dead writer's lock is waited for. Its guardian holds the lock while it restores the leases, which may include
 /// swapoff(2); a child between fork and exec holds it as well.
-const DEAD_WRITER: Duration = Duration::from_secs(60);
+const DEAD_WRITER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longer than a launch is boosted by default.
-const PASSING_WRITER: Duration = Duration::from_secs(20);
-const RETRY: Duration = Duration::from_millis(1);
+const PASSING_WRITER_TIMEOUT: Duration = Duration::from_secs(20);
+const LOCK_POLL_PERIOD: Duration = Duration::from_millis(1);
 /// Far more than any number of leases needs: brisk has not written a larger log.
 const READ_LIMIT_BYTES: u64 = 16 << 20;
 
@@ -127,7 +127,7 @@ impl Log {
     }
 
     /// Removes every record but the header, when nothing is leased any more.
-    pub(super) fn forget(&mut self) -> io::Result<()> {
+    pub(super) fn discard(&mut self) -> io::Result<()> {
         if !self.starts_with_header {
             self.clear()?;
             self.append_line(self.header.clone())?;
@@ -153,7 +153,7 @@ fn wait_for_lock(mut file: File, path: &Path, tenure: Tenure) -> Result<LockedFi
     let begun = Instant::now();
     let mut is_told = false;
     loop {
-        file = match LockedFile::attempt(file).map_err(|error| unusable(path, error))? {
+        file = match LockedFile::try_lock(file).map_err(|error| unusable(path, error))? {
             Ok(locked) => return Ok(locked),
             Err(file) => file,
         };
@@ -163,24 +163,24 @@ fn wait_for_lock(mut file: File, path: &Path, tenure: Tenure) -> Result<LockedFi
             (writer, tenure)
         });
         let has_ended = pid.is_some_and(process::has_ended);
-        let patience = match (tenure, its) {
-            _ if pid.is_none() || has_ended => DEAD_WRITER,
-            (Tenure::Lasting, Tenure::Passing) => PASSING_WRITER,
-            _ => QUIET,
+        let timeout = match (tenure, its) {
+            _ if pid.is_none() || has_ended => DEAD_WRITER_TIMEOUT,
+            (Tenure::Lasting, Tenure::Passing) => PASSING_WRITER_TIMEOUT,
+            _ => LOCK_TIMEOUT,
         };
         let waited = begun.elapsed();
-        if waited >= patience {
+        if waited >= timeout {
             return Err(JournalError::Locked { path: path.to_owned(), pid, has_ended, tenure: its });
         }
-        if waited >= QUIET && !std::mem::replace(&mut is_told, true) {
+        if waited >= LOCK_TIMEOUT && !std::mem::replace(&mut is_told, true) {
             let who = Writer { pid, has_ended, tenure: its };
             tracing::info!(
                 "waiting up to {} s for {}, in use by another brisk{who}",
-                patience.as_secs(),
+                timeout.as_secs(),
                 path.display()
             );
         }
-        sleep(RETRY);
+        sleep(LOCK_POLL_PERIOD);
     }
 }
 
@@ -229,8 +229,8 @@ fn open(path: &Path, write: bool) -> io::Result<File> {
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
-    let believed = owner == 0 || owner == geteuid().as_raw() || (!write && owns_folder(path, owner));
-    if metadata.mode() & 0o022 != 0 || !believed {
+    let is_trusted = owner == 0 || owner == geteuid().as_raw() || (!write && owns_folder(path, owner));
+    if metadata.mode() & 0o022 != 0 || !is_trusted {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "other users can write it, so it is not trusted"));
     }
     Ok(file)

@@ -30,7 +30,7 @@ pub use error::JournalError;
 pub use holder::Holder;
 pub use lease::{Lease, Restoration, RestoreOutcome};
 use log::Log;
-pub use owner::{Loan, become_owner, other_owner};
+pub use owner::{TunableGrant, become_owner, other_owner};
 pub use record::Tenure;
 use record::{Contents, JournalRecord};
 pub use replay::Replay;
@@ -210,7 +210,7 @@ impl Journal {
                 self.record(&JournalRecord::Observed { target: target.clone(), value: observed }, &target)
             });
         if outcome.is_err() {
-            self.give_back_one(now, index);
+            self.restore_one(now, index);
         }
         outcome
     }
@@ -232,7 +232,7 @@ impl Journal {
     }
 
     /// True when `target` is leased and another tool has written it since.
-    pub fn is_disturbed(&mut self, target: &Target) -> bool {
+    pub fn is_displaced(&mut self, target: &Target) -> bool {
         let Some(lease) = self.leases.iter().find(|lease| lease.target == *target) else { return false };
         self.access.read(target).is_ok_and(|found| self.access.is_ours(lease, &found).is_ok_and(|is_ours| !is_ours))
     }
@@ -243,7 +243,7 @@ impl Journal {
     /// [`JournalError::NotLeased`]. A failed restore is no error but an outcome in [`Restoration`].
     pub fn release(&mut self, now: BootTime, target: &Target) -> Result<Restoration, JournalError> {
         match self.leases.iter().position(|lease| lease.target == *target) {
-            Some(index) => Ok(self.give_back_one(now, index)),
+            Some(index) => Ok(self.restore_one(now, index)),
             None => Err(JournalError::NotLeased { target: target.clone() }),
         }
     }
@@ -253,7 +253,7 @@ impl Journal {
     pub fn release_each(&mut self, now: BootTime, targets: &[&Target]) -> Vec<Option<Restoration>> {
         let position = |target: &&Target| self.leases.iter().position(|lease| lease.target == **target);
         let indices: Vec<_> = targets.iter().map(position).collect();
-        let mut restorations = self.give_back(now, indices.iter().flatten().copied().collect()).into_iter();
+        let mut restorations = self.restore(now, indices.iter().flatten().copied().collect()).into_iter();
         indices.iter().map(|index| index.and_then(|_| restorations.next())).collect()
     }
 
@@ -284,7 +284,7 @@ impl Journal {
         };
         self.record(&JournalRecord::Intent { lease: lease.clone() }, target)?;
         self.leases.push(lease);
-        Ok(Some(self.give_back_one(now, self.leases.len() - 1)))
+        Ok(Some(self.restore_one(now, self.leases.len() - 1)))
     }
 
     /// Leases `target`, which holds `value` already, until `until`; then it is set to `original`. For a value that was set
@@ -315,13 +315,13 @@ impl Journal {
 
     /// Restores all leases, the latest first.
     pub fn release_all(&mut self) -> Vec<Restoration> {
-        self.give_back(BootTime::default(), (0..self.leases.len()).rev().collect())
+        self.restore(BootTime::default(), (0..self.leases.len()).rev().collect())
     }
 
     /// Restores the leases that are due at `now`, the latest first.
     pub fn expire(&mut self, now: BootTime) -> Vec<Restoration> {
         let due = (0..self.leases.len()).rev().filter(|&index| self.leases[index].until <= now).collect();
-        self.give_back(now, due)
+        self.restore(now, due)
     }
 
     /// Retries all failed restores at once, because the device has changed.
@@ -329,13 +329,13 @@ impl Journal {
         let refused = std::mem::take(&mut self.refused);
         let is_due = |&index: &usize| refused.contains_key(&self.leases[index].target);
         let due = (0..self.leases.len()).rev().filter(is_due).collect();
-        self.give_back(now, due)
+        self.restore(now, due)
     }
 
-    /// Waits at most `patience` until every frequency limit reads back as restored, so that the device can be probed.
+    /// Waits at most `timeout` until every frequency limit reads back as restored, so that the device can be probed.
     /// False when one does not: a stricter request may hide it for long.
-    pub fn await_limits(&mut self, patience: Duration) -> bool {
-        self.access.await_limits(patience)
+    pub fn await_limits(&mut self, timeout: Duration) -> bool {
+        self.access.await_limits(timeout)
     }
 
     /// When [`Journal::expire`] is due next.
@@ -349,16 +349,16 @@ impl Journal {
     }
 
     /// Closes the journal without restoring: `brisk restore`, or the process that opens the journal next, restores its leases.
-    pub fn leave(mut self) {
+    pub fn close_without_restore(mut self) {
         self.leases.clear();
     }
 
     /// A second journal, in `folder`, with the same leases. Either one is enough to restore everything, so no lease is lost
-    /// between this call and [`Journal::forget`] of the journal that is no longer needed.
+    /// between this call and [`Journal::discard`] of the journal that is no longer needed.
     ///
     /// # Errors
     /// When the log there cannot be used, is locked by another process, or holds leases. Nothing has changed then.
-    pub fn twin(&self, folder: &Path, root: &Root) -> Result<Self, JournalError> {
+    pub fn duplicate(&self, folder: &Path, root: &Root) -> Result<Self, JournalError> {
         let tenure = Tenure::Lasting;
         let (mut log, contents) = Log::lock(folder, tenure)?;
         if !contents.leases.is_empty() {
@@ -378,22 +378,22 @@ impl Journal {
         Ok(Self { log, access, leases: self.leases.clone(), refused: self.refused.clone(), replay: Replay::default() })
     }
 
-    /// Empties and closes the journal without restoring: its twin holds the same leases.
-    pub fn forget(mut self) {
+    /// Empties and closes the journal without restoring: its duplicate holds the same leases.
+    pub fn discard(mut self) {
         self.leases.clear();
         // If this fails, the leases are restored twice; the second restore finds the originals.
         let _ = self.log.clear();
     }
 
-    fn give_back_one(&mut self, now: BootTime, index: usize) -> Restoration {
-        self.give_back(now, vec![index]).remove(0)
+    fn restore_one(&mut self, now: BootTime, index: usize) -> Restoration {
+        self.restore(now, vec![index]).remove(0)
     }
 
     /// Restores the leases at `indices`, in this order, each once.
-    fn give_back(&mut self, now: BootTime, indices: Vec<usize>) -> Vec<Restoration> {
+    fn restore(&mut self, now: BootTime, indices: Vec<usize>) -> Vec<Restoration> {
         let mut leases: Vec<_> = indices.into_iter().map(|index| self.leases[index].clone()).collect();
         let observed: Vec<_> = leases.iter().map(|lease| lease.observed.clone()).collect();
-        let outcomes = self.access.give_back(&mut leases, |lease| {
+        let outcomes = self.access.restore(&mut leases, |lease| {
             // If this cannot be recorded, the restore goes on: the record matters only if this process dies during it.
             let _ = self.log.append(&JournalRecord::Intent { lease: lease.clone() });
         });
@@ -414,7 +414,7 @@ impl Journal {
             self.refused.remove(&target);
             self.leases.retain(|held| held.target != target);
             let closed = if self.leases.is_empty() {
-                self.log.forget()
+                self.log.discard()
             } else {
                 self.log.append(&JournalRecord::Closed { target: target.clone() })
             };

@@ -45,12 +45,12 @@ pub fn become_owner(folder: &Path) -> io::Result<()> {
 /// Gives tunables to the owner of a journal until dropped, so that the owner can restore them: they were granted to the
 /// service only while it ran.
 #[derive(Debug)]
-pub struct Loan {
+pub struct TunableGrant {
     root: Root,
     files: Vec<PathBuf>,
 }
 
-impl Loan {
+impl TunableGrant {
     /// Takes the tunables that `holder`'s journal in `folder` names and may hold, and that belong to root.
     pub fn of(holder: Holder, folder: &Path, root: &Root, owner: u32) -> Self {
         let mut access = Access::new(holder, root);
@@ -66,9 +66,9 @@ impl Loan {
     }
 }
 
-impl Drop for Loan {
+impl Drop for TunableGrant {
     fn drop(&mut self) {
-        self.files.iter().for_each(|file| grant::take_back(&self.root, file));
+        self.files.iter().for_each(|file| grant::revoke(&self.root, file));
     }
 }
 

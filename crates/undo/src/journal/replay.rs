@@ -117,7 +117,7 @@ pub(super) fn replay(
         Replay { earlier_boot, torn: contents.torn, malformed_lines: contents.malformed_lines, ..Replay::default() };
     let mut refused = Vec::new();
     let mut leases: Vec<_> = contents.leases.into_iter().rev().filter(|_| !earlier_boot).collect();
-    let outcomes = access.give_back(&mut leases, |lease| {
+    let outcomes = access.restore(&mut leases, |lease| {
         if let Some(log) = &mut log {
             let _ = log.append(&JournalRecord::Intent { lease: lease.clone() });
         }

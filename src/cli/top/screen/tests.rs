@@ -8,13 +8,13 @@ fn screen(cpus: u32, name: &str) -> Screen {
     let support = Support { state: SupportState::Active, reason: "simulated".into(), advice: String::new() };
     let policy = PlacementPolicy::new(PlacementConfig::default(), support, Machine::equal(cpus));
     let mut placement = policy.snapshot();
-    placement.front = vec![7];
+    placement.foreground = vec![7];
     placement.step = Some(Step::Isolate(Split { reserved: vec![1], rest: vec![0] }));
     let thread = |tid: u32, class| brisk_mechanism::placement::snapshot::ThreadView {
         tid,
         pid: tid,
         command: name.to_owned(),
-        is_front: tid == 7,
+        is_foreground: tid == 7,
         class,
         thesis_class: brisk_mechanism::placement::threads::classify::ThesisClass::Rest,
         demand: 1.0,

@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 
 use super::machine::{STEP_MS, SimulatedMachine, SimulatedProcess};
-use super::{Chapter, KnownBoot, SLOT_MS, Truth, Work};
+use super::{GroundTruth, KnownBoot, SLOT_MS, Segment, Work};
 use crate::model::Span;
 use brisk_base::random::Random;
 
 /// The highest frequency of the machine's CPUs.
 const MAXIMUM_KHZ: f64 = 2_000_000.0;
 
-/// Runs the machine to the end and records it. Times of chapters are in the machine's time, which starts at 0.
+/// Runs the machine to the end and records it. Times of segments are in the machine's time, which starts at 0.
 pub fn record(
     mut machine: SimulatedMachine,
     random: &mut Random,
-    mut chapters: Vec<Chapter>,
+    mut segments: Vec<Segment>,
     sample_ms: u32,
     (done_ms, end_ms): (u32, u32),
 ) -> KnownBoot {
@@ -39,7 +39,7 @@ pub fn record(
     }
     logs.sample(&machine, end_ms, end_ms + clock_ms, speed);
     let shifted = |span: Span| Span::new(span.start_ms + clock_ms, span.end_ms + clock_ms);
-    chapters.iter_mut().for_each(|chapter| chapter.span = shifted(chapter.span));
+    segments.iter_mut().for_each(|segment| segment.span = shifted(segment.span));
     let slots = machine.busy_slots.len();
     let work = |mut process: SimulatedProcess| {
         process.cpu_slots.resize(slots, 0);
@@ -47,10 +47,10 @@ pub fn record(
         Work { pid: process.pid, cpu_ms: process.cpu_slots, disk_ms: process.disk_slots }
     };
     let cpus = machine.accounts.len();
-    let truth = Truth {
+    let truth = GroundTruth {
         cpus,
         sample_ms,
-        chapters,
+        segments,
         done_ms: done_ms + clock_ms,
         speed,
         work: machine.processes.into_iter().map(work).collect(),

@@ -18,7 +18,7 @@ const DISK_KIB_PER_MS: u64 = 40;
 
 /// What a thread does within a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duty {
+pub enum Workload {
     /// Nothing.
     Sleep,
     /// Compute without end.
@@ -33,22 +33,22 @@ pub enum Duty {
     Turns { run_ms: u32, turn: u32, of: u32 },
 }
 
-/// A duty within a span, and sleep outside.
+/// A workload within a span, and sleep outside.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     span: Span,
-    duty: Duty,
+    workload: Workload,
 }
 
 impl Part {
     /// From the start of the recording to its end.
-    pub fn always(duty: Duty) -> Self {
-        Self { span: Span::new(0, u32::MAX), duty }
+    pub fn always(workload: Workload) -> Self {
+        Self { span: Span::new(0, u32::MAX), workload }
     }
 
     /// Within `span`.
-    pub fn within(span: Span, duty: Duty) -> Self {
-        Self { span, duty }
+    pub fn within(span: Span, workload: Workload) -> Self {
+        Self { span, workload }
     }
 }
 
@@ -178,8 +178,8 @@ impl SimulatedMachine {
 
     fn add(&mut self, process: Option<usize>, part: Part, until_ms: u32, system: f64) {
         let migrations_a_second = if process.is_none() { 0.0 } else { 6.0 * self.random.unit().powi(2) };
-        let jitter_ms = match part.duty {
-            Duty::Pulse { sleep_ms, .. } | Duty::Write { sleep_ms, .. } => {
+        let jitter_ms = match part.workload {
+            Workload::Pulse { sleep_ms, .. } | Workload::Write { sleep_ms, .. } => {
                 self.random.below(sleep_ms as usize + 1) as u32
             }
             _ => 0,
@@ -232,12 +232,12 @@ impl SimulatedMachine {
         let lives_ms = 6 + self.random.below(150) as u32;
         self.processes[process].dies_ms = now_ms + lives_ms;
         let span = Span::new(now_ms, now_ms + lives_ms - 4);
-        self.thread(process, Part::within(span, Duty::Pulse { run_ms: 2, sleep_ms: 40 }));
+        self.thread(process, Part::within(span, Workload::Pulse { run_ms: 2, sleep_ms: 40 }));
     }
 
-    fn duty(&self, index: usize, now_ms: u32) -> Duty {
+    fn workload(&self, index: usize, now_ms: u32) -> Workload {
         let part = &self.threads[index].part;
-        if (part.span.start_ms..part.span.end_ms).contains(&now_ms) { part.duty } else { Duty::Sleep }
+        if (part.span.start_ms..part.span.end_ms).contains(&now_ms) { part.workload } else { Workload::Sleep }
     }
 
     fn about(&mut self, ms: u32) -> u32 {
@@ -247,15 +247,15 @@ impl SimulatedMachine {
 
     /// Starts the next activity of a thread that has slept.
     fn wake(&mut self, index: usize, now_ms: u32) {
-        let state = match self.duty(index, now_ms) {
-            Duty::Sleep => State::Asleep { until_ms: self.threads[index].part.span.start_ms.max(now_ms + 50) },
-            Duty::Compute | Duty::Pulse { .. } | Duty::Read { .. } => State::Ready,
-            Duty::Write { request_ms, .. } => {
+        let state = match self.workload(index, now_ms) {
+            Workload::Sleep => State::Asleep { until_ms: self.threads[index].part.span.start_ms.max(now_ms + 50) },
+            Workload::Compute | Workload::Pulse { .. } | Workload::Read { .. } => State::Ready,
+            Workload::Write { request_ms, .. } => {
                 self.request(index, request_ms);
                 State::Blocked
             }
-            Duty::Turns { turn, of, .. } if self.turns % of == turn => State::Ready,
-            Duty::Turns { .. } => State::Asleep { until_ms: now_ms + STEP_MS },
+            Workload::Turns { turn, of, .. } if self.turns % of == turn => State::Ready,
+            Workload::Turns { .. } => State::Asleep { until_ms: now_ms + STEP_MS },
         };
         if state == State::Ready {
             self.ready.push_back(index);
@@ -277,8 +277,8 @@ impl SimulatedMachine {
         if *left_ms == 0 {
             let index = *index;
             self.disk.pop_front();
-            let until_ms = match self.threads[index].part.duty {
-                Duty::Write { sleep_ms, .. } => now_ms + self.about(sleep_ms),
+            let until_ms = match self.threads[index].part.workload {
+                Workload::Write { sleep_ms, .. } => now_ms + self.about(sleep_ms),
                 _ => now_ms,
             };
             self.threads[index].state = State::Asleep { until_ms };
@@ -289,7 +289,7 @@ impl SimulatedMachine {
         for cpu in 0..self.running.len() {
             let Some(index) = self.running[cpu] else { continue };
             let is_over = self.threads[index].slice_ms >= SLICE_MS;
-            let is_wanted = self.ready.iter().any(|&other| self.place_for(other).is_none_or(|place| place == cpu));
+            let is_wanted = self.ready.iter().any(|&other| self.find_idle_cpu(other).is_none_or(|place| place == cpu));
             if is_over && is_wanted {
                 self.running[cpu] = None;
                 self.threads[index].state = State::Ready;
@@ -300,13 +300,13 @@ impl SimulatedMachine {
         }
         for _ in 0..self.ready.len() {
             let Some(index) = self.ready.pop_front() else { break };
-            let Some(cpu) = self.place_for(index) else {
+            let Some(cpu) = self.find_idle_cpu(index) else {
                 self.ready.push_back(index);
                 continue;
             };
-            let left_ms = match self.duty(index, now_ms) {
-                Duty::Pulse { run_ms, .. } | Duty::Turns { run_ms, .. } => self.about(run_ms),
-                Duty::Read { compute_ms, .. } => self.about(compute_ms),
+            let left_ms = match self.workload(index, now_ms) {
+                Workload::Pulse { run_ms, .. } | Workload::Turns { run_ms, .. } => self.about(run_ms),
+                Workload::Read { compute_ms, .. } => self.about(compute_ms),
                 _ => 40,
             };
             self.running[cpu] = Some(index);
@@ -316,7 +316,7 @@ impl SimulatedMachine {
     }
 
     /// An idle CPU for a thread: its own, or any other if it is not pinned.
-    fn place_for(&self, index: usize) -> Option<usize> {
+    fn find_idle_cpu(&self, index: usize) -> Option<usize> {
         let Thread { cpu, is_pinned, .. } = self.threads[index];
         let others = (1..self.running.len()).map(|place| (cpu + place) % self.running.len());
         let others = others.filter(|_| !is_pinned);
@@ -341,12 +341,12 @@ impl SimulatedMachine {
         for thread in self.threads.iter().filter(|thread| thread.state == State::Blocked) {
             waits[thread.cpu] = true;
             let process = &mut self.processes[thread.process.expect("interrupts do not read")];
-            let waited = grown(&mut process.disk_slots, slot);
+            let waited = slot_mut(&mut process.disk_slots, slot);
             *waited = (*waited + STEP_MS as u16).min(SLOT_MS as u16);
         }
         for (cpu, waits) in waits.into_iter().enumerate() {
             let place = match self.running[cpu] {
-                Some(index) => self.spend(index, slot),
+                Some(index) => self.account_step(index, slot),
                 None if waits => 4,
                 None => 3,
             };
@@ -357,42 +357,42 @@ impl SimulatedMachine {
                 true => {}
                 false => self.accounts[cpu][place] += u64::from(STEP_MS),
             }
-            self.go_on(cpu, now_ms);
+            self.advance_thread(cpu, now_ms);
         }
     }
 
     /// Accounts a step of a running thread. Returns the index in [`Account`].
-    fn spend(&mut self, index: usize, slot: usize) -> usize {
+    fn account_step(&mut self, index: usize, slot: usize) -> usize {
         let is_system = self.random.unit() < self.threads[index].system;
         let thread = &mut self.threads[index];
         thread.slice_ms += STEP_MS;
         self.busy_slots[slot] += STEP_MS as u16;
         let Some(process) = thread.process else { return 2 };
         let process = &mut self.processes[process];
-        *grown(&mut process.cpu_slots, slot) += STEP_MS as u16;
+        *slot_mut(&mut process.cpu_slots, slot) += STEP_MS as u16;
         *(if is_system { &mut process.system_ms } else { &mut process.user_ms }) += STEP_MS;
         usize::from(is_system)
     }
 
     /// Moves the thread on `cpu` to its next state after a step.
-    fn go_on(&mut self, cpu: usize, now_ms: u32) {
+    fn advance_thread(&mut self, cpu: usize, now_ms: u32) {
         let Some(index) = self.running[cpu] else { return };
-        let duty = self.duty(index, now_ms + STEP_MS);
+        let workload = self.workload(index, now_ms + STEP_MS);
         let State::Running { left_ms } = &mut self.threads[index].state else { return };
         *left_ms = left_ms.saturating_sub(STEP_MS);
         let is_over = *left_ms == 0;
-        let next = match duty {
-            Duty::Sleep => State::Asleep { until_ms: now_ms + STEP_MS },
-            Duty::Compute => return,
+        let next = match workload {
+            Workload::Sleep => State::Asleep { until_ms: now_ms + STEP_MS },
+            Workload::Compute => return,
             _ if !is_over => return,
-            Duty::Pulse { sleep_ms, .. } | Duty::Write { sleep_ms, .. } => {
+            Workload::Pulse { sleep_ms, .. } | Workload::Write { sleep_ms, .. } => {
                 State::Asleep { until_ms: now_ms + STEP_MS + self.about(sleep_ms) }
             }
-            Duty::Read { request_ms, .. } => {
+            Workload::Read { request_ms, .. } => {
                 self.request(index, request_ms);
                 State::Blocked
             }
-            Duty::Turns { .. } => {
+            Workload::Turns { .. } => {
                 self.turns += 1;
                 State::Asleep { until_ms: now_ms + STEP_MS }
             }
@@ -402,7 +402,7 @@ impl SimulatedMachine {
     }
 }
 
-fn grown(slots: &mut Vec<u16>, slot: usize) -> &mut u16 {
+fn slot_mut(slots: &mut Vec<u16>, slot: usize) -> &mut u16 {
     if slots.len() <= slot {
         slots.resize(slot + 1, 0);
     }

@@ -1,7 +1,7 @@
 //! Boots whose causes are known: a small machine is simulated, thread by thread, and its logs are written as a recorder on a
 //! device writes them. The simulation is the ground truth; this module does not depend on the diagnosis.
 //!
-//! A boot is a series of [`Chapter`]s of one [`Cause`] each, then idle time. The background activity is that of a device: other
+//! A boot is a series of [`Segment`]s of one [`Cause`] each, then idle time. The background activity is that of a device: other
 //! processes that wake up, kernel threads, a logger that writes, short-lived processes, the recorder itself.
 
 mod logs;
@@ -11,9 +11,9 @@ use std::ops::Range;
 
 use crate::model::Span;
 use brisk_base::random::Random;
-use machine::{Duty, Part, SimulatedMachine};
+use machine::{Part, SimulatedMachine, Workload};
 
-/// Why a chapter took as long as it did.
+/// Why a segment took as long as it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// Readers keep the disk busy all the time.
@@ -38,7 +38,7 @@ pub enum Cause {
 
 /// A part of a boot with one cause.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chapter {
+pub struct Segment {
     /// Why it took so long.
     pub cause: Cause,
     /// When, by the clock of the logs.
@@ -63,14 +63,14 @@ pub const SLOT_MS: u32 = 10;
 
 /// What really happened in a boot.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Truth {
+pub struct GroundTruth {
     /// How many CPUs there are.
     pub cpus: usize,
     /// The recorder's average sampling period.
     pub sample_ms: u32,
     /// In order of time.
-    pub chapters: Vec<Chapter>,
-    /// When the last chapter's work ended, by the clock of the logs.
+    pub segments: Vec<Segment>,
+    /// When the last segment's work ended, by the clock of the logs.
     pub done_ms: u32,
     /// The frequency that all CPUs had, as a share of the highest, where it was recorded.
     pub speed: Option<f64>,
@@ -87,10 +87,10 @@ pub struct Truth {
 pub struct KnownBoot {
     /// The recording's files by name.
     pub files: Vec<(&'static str, Vec<u8>)>,
-    pub truth: Truth,
+    pub truth: GroundTruth,
 }
 
-impl Truth {
+impl GroundTruth {
     fn slots(&self, span: Span) -> Range<usize> {
         let slot = |ms: u32| (ms.saturating_sub(self.start_ms) / SLOT_MS) as usize;
         let last = self.busy_ms.len();
@@ -119,12 +119,12 @@ impl Truth {
     }
 }
 
-/// What is decided before the first chapter.
+/// What is decided before the first segment.
 struct Plan {
     cpus: usize,
     sample_ms: u32,
     /// Each cause and its length.
-    chapters: Vec<(Cause, u32)>,
+    segments: Vec<(Cause, u32)>,
     idle_ms: u32,
 }
 
@@ -132,11 +132,11 @@ struct Plan {
 pub fn any(seed: u64) -> KnownBoot {
     let mut random = Random::stream(seed, 1);
     let cpus = [1, 2, 2, 3, 4, 4, 4, 6, 8, 8][random.below(10)];
-    let chapters = if random.unit() < 0.4 { 1 } else { 2 + random.below(4) };
+    let segments = if random.unit() < 0.4 { 1 } else { 2 + random.below(4) };
     let mut causes: Vec<Cause> = Vec::new();
-    while causes.len() < chapters {
-        let cause = any_cause(&mut random, cpus);
-        let waits_last = cause == Cause::Device && causes.len() + 1 == chapters;
+    while causes.len() < segments {
+        let cause = random_cause(&mut random, cpus);
+        let waits_last = cause == Cause::Device && causes.len() + 1 == segments;
         if !waits_last && causes.last() != Some(&cause) {
             causes.push(cause);
         }
@@ -148,16 +148,16 @@ pub fn any(seed: u64) -> KnownBoot {
 pub fn known(seed: u64, cpus: usize, causes: &[Cause]) -> KnownBoot {
     let mut random = Random::stream(seed, 2);
     let sample_ms = [40, 40, 100, 200, 200, 200, 500][random.below(7)];
-    // A chapter is at least eight samples, and a twelfth of the boot.
+    // A segment is at least eight samples, and a twelfth of the boot.
     let mut length = || ((1200.0 + 4800.0 * random.unit()) as u32).max(8 * sample_ms) / SLOT_MS * SLOT_MS;
-    let mut chapters: Vec<(Cause, u32)> = causes.iter().map(|&cause| (cause, length())).collect();
-    let least_ms = chapters.iter().map(|(_, ms)| ms).sum::<u32>() / 12 / SLOT_MS * SLOT_MS;
-    chapters.iter_mut().for_each(|(_, ms)| *ms = (*ms).max(least_ms));
+    let mut segments: Vec<(Cause, u32)> = causes.iter().map(|&cause| (cause, length())).collect();
+    let least_ms = segments.iter().map(|(_, ms)| ms).sum::<u32>() / 12 / SLOT_MS * SLOT_MS;
+    segments.iter_mut().for_each(|(_, ms)| *ms = (*ms).max(least_ms));
     let idle_ms = if random.unit() < 0.6 { 500 + 10 * random.below(600) as u32 } else { 0 };
-    Boot::new(seed, &Plan { cpus, sample_ms, chapters, idle_ms }).run()
+    Boot::new(seed, &Plan { cpus, sample_ms, segments, idle_ms }).run()
 }
 
-fn any_cause(random: &mut Random, cpus: usize) -> Cause {
+fn random_cause(random: &mut Random, cpus: usize) -> Cause {
     loop {
         let up_to = |random: &mut Random, most: usize| 1 + random.below(most);
         match random.below(9) {
@@ -207,7 +207,7 @@ struct Boot<'a> {
     plan: &'a Plan,
     random: Random,
     machine: SimulatedMachine,
-    chapters: Vec<Chapter>,
+    segments: Vec<Segment>,
     names: Vec<&'static str>,
 }
 
@@ -217,50 +217,50 @@ impl<'a> Boot<'a> {
         let machine = SimulatedMachine::new(plan.cpus, Random::stream(seed, 4));
         let mut names = NAMES.to_vec();
         random.shuffle(&mut names);
-        Self { plan, random, machine, chapters: Vec::new(), names }
+        Self { plan, random, machine, segments: Vec::new(), names }
     }
 
     fn run(mut self) -> KnownBoot {
         let init = self.machine.process(1, 0, "init", 0);
-        self.machine.thread(init, Part::always(Duty::Pulse { run_ms: 2, sleep_ms: 900 }));
-        self.others();
+        self.machine.thread(init, Part::always(Workload::Pulse { run_ms: 2, sleep_ms: 900 }));
+        self.add_background_processes();
         let mut start_ms = 0;
         let mut device_since = None;
-        for (cause, length_ms) in self.plan.chapters.clone() {
+        for (cause, length_ms) in self.plan.segments.clone() {
             let span = Span::new(start_ms, start_ms + length_ms);
-            self.chapter(cause, span, &mut device_since);
+            self.segment(cause, span, &mut device_since);
             start_ms = span.end_ms;
         }
         let end_ms = start_ms + self.plan.idle_ms;
-        logs::record(self.machine, &mut self.random, self.chapters, self.plan.sample_ms, (start_ms, end_ms))
+        logs::record(self.machine, &mut self.random, self.segments, self.plan.sample_ms, (start_ms, end_ms))
     }
 
     /// Adds processes that are unrelated to the causes.
-    fn others(&mut self) {
+    fn add_background_processes(&mut self) {
         let kthreadd = self.machine.process(2, 0, "kthreadd", 0);
-        self.machine.thread(kthreadd, Part::always(Duty::Sleep));
+        self.machine.thread(kthreadd, Part::always(Workload::Sleep));
         for (pid, name) in (3..).zip(["rcu_preempt", "ksoftirqd/0", "kswapd0", "migration/0", "kworker/0:1"]) {
             let process = self.machine.process(pid, 2, name, 0);
             let sleep_ms = 100 + self.random.below(900) as u32;
-            self.machine.thread(process, Part::always(Duty::Pulse { run_ms: 2, sleep_ms }));
+            self.machine.thread(process, Part::always(Workload::Pulse { run_ms: 2, sleep_ms }));
         }
         for number in 0..8 + self.random.below(10) as u32 {
             let process = self.machine.process(100 + number, 1, "daemon", 0);
             let sleep_ms = 300 + self.random.below(900) as u32;
-            self.machine.thread(process, Part::always(Duty::Pulse { run_ms: 2, sleep_ms }));
+            self.machine.thread(process, Part::always(Workload::Pulse { run_ms: 2, sleep_ms }));
         }
         let recorder = self.machine.process(90, 1, "bootchartd", 0);
         let sleep_ms = self.plan.sample_ms;
-        self.machine.thread(recorder, Part::always(Duty::Pulse { run_ms: 2 + sleep_ms / 100, sleep_ms }));
+        self.machine.thread(recorder, Part::always(Workload::Pulse { run_ms: 2 + sleep_ms / 100, sleep_ms }));
         let log = self.machine.process(91, 1, "logd", 0);
         let compute_ms = 300 + self.random.below(600) as u32;
-        self.machine.thread(log, Part::always(Duty::Write { request_ms: 4, sleep_ms: compute_ms }));
+        self.machine.thread(log, Part::always(Workload::Write { request_ms: 4, sleep_ms: compute_ms }));
     }
 
-    fn chapter(&mut self, cause: Cause, span: Span, device_since: &mut Option<u32>) {
+    fn segment(&mut self, cause: Cause, span: Span, device_since: &mut Option<u32>) {
         if cause == Cause::Device {
             device_since.get_or_insert(span.start_ms);
-            self.chapters.push(Chapter { cause, span, about: Vec::new() });
+            self.segments.push(Segment { cause, span, about: Vec::new() });
             return;
         }
         // A process that waits for a device exists before the wait begins.
@@ -271,13 +271,13 @@ impl<'a> Boot<'a> {
         };
         let about = self.workers(cause, span, born_ms / 2 * 2);
         if device_since.take().is_some() {
-            let waits = self.chapters.iter_mut().rev().take_while(|chapter| chapter.cause == Cause::Device);
-            waits.for_each(|chapter| chapter.about.clone_from(&about));
+            let waits = self.segments.iter_mut().rev().take_while(|segment| segment.cause == Cause::Device);
+            waits.for_each(|segment| segment.about.clone_from(&about));
         }
-        self.chapters.push(Chapter { cause, span, about });
+        self.segments.push(Segment { cause, span, about });
     }
 
-    /// Adds the processes of a chapter. Returns their PIDs.
+    /// Adds the processes of a segment. Returns their PIDs.
     fn workers(&mut self, cause: Cause, span: Span, born_ms: u32) -> Vec<u32> {
         let cpus = self.plan.cpus;
         match cause {
@@ -294,8 +294,8 @@ impl<'a> Boot<'a> {
                 let (pid, process) = self.begin(1, born_ms);
                 let run_ms = 4 + self.random.below(12) as u32;
                 for turn in 0..cpus.max(4) as u32 {
-                    let duty = Duty::Turns { run_ms, turn, of: cpus.max(4) as u32 };
-                    self.machine.pinned_thread(process, Part::within(span, duty), turn as usize % cpus);
+                    let workload = Workload::Turns { run_ms, turn, of: cpus.max(4) as u32 };
+                    self.machine.pinned_thread(process, Part::within(span, workload), turn as usize % cpus);
                 }
                 vec![pid]
             }
@@ -306,22 +306,22 @@ impl<'a> Boot<'a> {
                 let run_ms = 4 + self.random.below(12) as u32;
                 let sleep_ms = (f64::from(run_ms) * (1.0 / share - 1.0)) as u32;
                 for cpu in 0..threads {
-                    let duty = Duty::Pulse { run_ms, sleep_ms };
-                    self.machine.pinned_thread(process, Part::within(span, duty), cpu);
+                    let workload = Workload::Pulse { run_ms, sleep_ms };
+                    self.machine.pinned_thread(process, Part::within(span, workload), cpu);
                 }
                 vec![pid]
             }
             Cause::KernelThreads(threads) => {
                 let thread = |boot: &mut Self, number: usize| {
-                    let pid = 40 + number as u32 + 8 * boot.chapters.len() as u32;
+                    let pid = 40 + number as u32 + 8 * boot.segments.len() as u32;
                     let process = boot.machine.process(pid, 2, &format!("kworker/u{number}:2"), born_ms);
-                    boot.machine.thread(process, Part::within(span, Duty::Compute));
+                    boot.machine.thread(process, Part::within(span, Workload::Compute));
                     pid
                 };
                 (0..threads).map(|number| thread(self, number)).collect()
             }
             Cause::Interrupts(cpus) => {
-                (0..cpus).for_each(|_| self.machine.interrupts(Part::within(span, Duty::Compute)));
+                (0..cpus).for_each(|_| self.machine.interrupts(Part::within(span, Workload::Compute)));
                 Vec::new()
             }
         }
@@ -338,11 +338,11 @@ impl<'a> Boot<'a> {
         let (pid, process) = self.begin(1, born_ms);
         let sleepers = if self.random.unit() < 0.5 { 0 } else { 1 + self.random.below(6) };
         let leader_sleeps = sleepers > 0 && self.random.unit() < 0.5;
-        let pulse = Duty::Pulse { run_ms: 2, sleep_ms: 600 };
+        let pulse = Workload::Pulse { run_ms: 2, sleep_ms: 600 };
         if leader_sleeps {
             self.machine.thread(process, Part::always(pulse));
         }
-        (0..threads).for_each(|_| self.machine.thread(process, Part::within(span, Duty::Compute)));
+        (0..threads).for_each(|_| self.machine.thread(process, Part::within(span, Workload::Compute)));
         (usize::from(leader_sleeps)..sleepers).for_each(|_| self.machine.thread(process, Part::always(pulse)));
         pid
     }
@@ -369,15 +369,15 @@ impl<'a> Boot<'a> {
         // The disk serves one request at a time: readers together compute for at most this share of one CPU.
         let most = if cpus == 1 || readers == 1 { 0.45 } else { 0.9 };
         let compute_ms = ((f64::from(request_ms) * most * self.random.unit()) as u32).max(1);
-        let duty = Duty::Read { compute_ms, request_ms };
+        let workload = Workload::Read { compute_ms, request_ms };
         if self.random.unit() < 0.3 {
             let (pid, process) = self.begin(1, born_ms);
-            (0..readers).for_each(|_| self.machine.thread(process, Part::within(span, duty)));
+            (0..readers).for_each(|_| self.machine.thread(process, Part::within(span, workload)));
             return vec![pid];
         }
         let reader = |boot: &mut Self| {
             let (pid, process) = boot.begin(1, born_ms);
-            boot.machine.thread(process, Part::within(span, duty));
+            boot.machine.thread(process, Part::within(span, workload));
             pid
         };
         (0..readers).map(|_| reader(self)).collect()

@@ -31,14 +31,14 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<HashMap<u32, Str
                     }
                     program.clear();
                 }
-                None => notes.leave_out("a command line without a PID is left out", line_number),
+                None => notes.add_omission("a command line without a PID is left out", line_number),
             }
         } else if let Some(found) = number(line).and_then(|pid| u32::try_from(pid).ok()) {
             (pid, program) = (Some(found), String::new());
         } else if line.iter().all(|byte| *byte == 0) {
             pid = None;
         } else {
-            notes.leave_out("a torn or unknown line is left out", line_number);
+            notes.add_omission("a torn or unknown line is left out", line_number);
         }
     }
     Ok(commands)

@@ -9,9 +9,9 @@ use crate::read::lines::Fields;
 use crate::read::{Notes, ReadError};
 
 /// The kernel has cpu, memory, io, and since Linux 6.1 irq.
-const MOST_RESOURCES: usize = 8;
+const MAX_RESOURCES: usize = 8;
 
-struct Known {
+struct ResourceLog {
     pressure: Pressure,
     before: (u32, u64, u64),
 }
@@ -21,16 +21,16 @@ struct Known {
 /// # Errors
 /// Read errors, and too many samples.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Pressure>, ReadError> {
-    let mut known: Vec<Known> = Vec::new();
+    let mut known: Vec<ResourceLog> = Vec::new();
     let (limits, file) = (notes.limits, notes.file);
     blocks::each_line(input, notes, |now_ms, line| {
         let Some((name, some_us, full_us)) = totals(line) else { return Ok(false) };
         let now = (now_ms, some_us, full_us);
         let Some(one) = known.iter_mut().find(|one| one.pressure.name.as_bytes() == name) else {
             let name = String::from_utf8_lossy(name).into_owned();
-            let has_room = known.len() < MOST_RESOURCES;
+            let has_room = known.len() < MAX_RESOURCES;
             if has_room {
-                known.push(Known { pressure: Pressure { name, samples: Vec::new() }, before: now });
+                known.push(ResourceLog { pressure: Pressure { name, samples: Vec::new() }, before: now });
             }
             return Ok(has_room);
         };
@@ -43,7 +43,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Pressure>, R
     Ok(known.into_iter().map(|one| one.pressure).filter(|pressure| !pressure.samples.is_empty()).collect())
 }
 
-impl Known {
+impl ResourceLog {
     fn add(&mut self, now: (u32, u64, u64)) {
         let before = std::mem::replace(&mut self.before, now);
         let span = Span::new(before.0, now.0);

@@ -16,7 +16,7 @@ struct Counters {
     busy_ms: u64,
 }
 
-struct Known {
+struct DeviceLog {
     disk: Option<Disk>,
     before: Option<(u32, Counters)>,
 }
@@ -26,7 +26,7 @@ struct Known {
 /// # Errors
 /// Read errors, and too many samples.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Disk>, ReadError> {
-    let mut known: Vec<(Vec<u8>, Known)> = Vec::new();
+    let mut known: Vec<(Vec<u8>, DeviceLog)> = Vec::new();
     let mut by_name: HashMap<Vec<u8>, usize> = HashMap::new();
     let limits = notes.limits;
     let mut samples = 0usize;
@@ -39,7 +39,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Disk>, ReadE
                 let is_whole = is_disk(name) && !known.iter().any(|(other, _)| is_part_of(name, other));
                 let text = lines::text(name);
                 let disk = is_whole.then(|| Disk { name: text, samples: Vec::new() });
-                known.push((name.to_vec(), Known { disk, before: None }));
+                known.push((name.to_vec(), DeviceLog { disk, before: None }));
                 by_name.insert(name.to_vec(), known.len() - 1);
                 known.len() - 1
             }
@@ -55,7 +55,7 @@ pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Disk>, ReadE
     Ok(disks.filter(|disk| disk.samples.iter().any(|s| s.busy > 0.0 || s.read_kib + s.written_kib > 0)).collect())
 }
 
-impl Known {
+impl DeviceLog {
     fn add(&mut self, now_ms: u32, counters: Counters) {
         let Some(disk) = &mut self.disk else { return };
         if let Some((before_ms, before)) = self.before

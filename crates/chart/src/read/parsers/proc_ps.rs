@@ -5,7 +5,7 @@ use std::io::Read;
 
 use memchr::{memchr, memrchr};
 
-use super::process_log::{Gatherer, ProcessLog, Sight};
+use super::process_log::{ProcessLog, ProcessLogBuilder, ProcessSample};
 use crate::model::State;
 use crate::read::blocks::{self, Item};
 use crate::read::lines::{Fields, number, saturate};
@@ -17,20 +17,20 @@ use brisk_sys::process::TICK_MS;
 /// # Errors
 /// Read errors, and too many samples or processes.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<ProcessLog, ReadError> {
-    let mut gatherer = Gatherer::new(notes);
+    let mut builder = ProcessLogBuilder::new(notes);
     blocks::each(input, notes, &mut |item| match item {
-        Item::Time(time_ms) => gatherer.begin_block(time_ms).map(|()| true),
-        Item::Line(line) => match sight(line) {
-            Some(sight) => gatherer.add(sight).map(|()| true),
+        Item::Time(time_ms) => builder.begin_block(time_ms).map(|()| true),
+        Item::Line(line) => match sample(line) {
+            Some(sample) => builder.add(sample).map(|()| true),
             None => Ok(false),
         },
     })?;
-    Ok(gatherer.finish())
+    Ok(builder.finish())
 }
 
 /// PID (name) state parent ... with CPU time in the fields 14 and 15, the number of threads in 20 (0 before Linux 2.6)
 /// and the start in 22.
-fn sight(line: &[u8]) -> Option<Sight<'_>> {
+fn sample(line: &[u8]) -> Option<ProcessSample<'_>> {
     let open = memchr(b'(', line)?;
     let close = memrchr(b')', line)?;
     let pid = number(line.get(..open)?.trim_ascii_end())?;
@@ -45,7 +45,7 @@ fn sight(line: &[u8]) -> Option<Sight<'_>> {
     let threads = fields.number()?;
     fields.skip_fields(1)?;
     let start_ms = fields.number()?.saturating_mul(TICK_MS);
-    Some(Sight {
+    Some(ProcessSample {
         pid: u32::try_from(pid).ok()?,
         parent_pid: u32::try_from(parent_pid).ok()?,
         name,
@@ -58,7 +58,7 @@ fn sight(line: &[u8]) -> Option<Sight<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::process_log::Life;
+    use super::super::process_log::ProcessLifetime;
     use super::*;
     use crate::model::{Activity, Span};
     use crate::read::Limits;
@@ -69,7 +69,7 @@ mod tests {
         )
     }
 
-    fn parsed(text: &str) -> (Vec<Life>, Vec<String>) {
+    fn parsed(text: &str) -> (Vec<ProcessLifetime>, Vec<String>) {
         let mut omissions = Vec::new();
         let limits = Limits::default();
         let log = parse(text.as_bytes(), &mut Notes::new("proc_ps.log", &mut omissions, &limits)).unwrap();

@@ -9,7 +9,7 @@ const RECORD_BYTES: usize = 64;
 
 /// A process that ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
+pub struct AccountingRecord {
     /// Its PID.
     pub pid: u32,
     /// The PID of its parent at the end.
@@ -17,9 +17,9 @@ pub struct Ended {
     /// The first 15 bytes of its name.
     pub name: String,
     /// When it began, in seconds since 1970.
-    pub began_s: u64,
+    pub start_s: u64,
     /// How long it lived.
-    pub lived_ms: u32,
+    pub elapsed_ms: u32,
     /// CPU time.
     pub cpu_ms: u32,
 }
@@ -28,7 +28,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// Read errors, and too many records.
-pub fn parse(mut input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Ended>, ReadError> {
+pub fn parse(mut input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<AccountingRecord>, ReadError> {
     let mut ended = Vec::new();
     let mut record = [0; RECORD_BYTES];
     let mut number = 0u64;
@@ -37,14 +37,14 @@ pub fn parse(mut input: impl Read, notes: &mut Notes<'_>) -> Result<Vec<Ended>, 
             0 => return Ok(ended),
             RECORD_BYTES => {}
             _ => {
-                notes.leave_out("the last record is cut off", 0);
+                notes.add_omission("the last record is cut off", 0);
                 return Ok(ended);
             }
         }
         number += 1;
         match process(&record) {
             Some(process) => ended.push(process),
-            None => notes.leave_out("a record that is not of accounting version 3 is left out", 0),
+            None => notes.add_omission("a record that is not of accounting version 3 is left out", 0),
         }
         if ended.len() > notes.limits.processes || number > 100 * notes.limits.processes as u64 {
             return Err(notes.too_many("processes", notes.limits.processes));
@@ -67,7 +67,7 @@ fn fill(input: &mut impl Read, record: &mut [u8]) -> io::Result<usize> {
 
 /// flags, version, tty, exit status, user, group, PID, parent, start (s), elapsed (a float of ticks), user and system
 /// time (ticks in 13 bits with an exponent of 3), six counters, name.
-fn process(record: &[u8; RECORD_BYTES]) -> Option<Ended> {
+fn process(record: &[u8; RECORD_BYTES]) -> Option<AccountingRecord> {
     const TICK_MS: f64 = 10.0;
     // ACCT_BYTEORDER: written by a big-endian kernel.
     let is_big = record[1] & 0x80 != 0;
@@ -87,12 +87,12 @@ fn process(record: &[u8; RECORD_BYTES]) -> Option<Ended> {
     let name = &name[..name.iter().position(|byte| *byte == 0).unwrap_or(name.len())];
     let elapsed_ticks = f64::from(f32::from_bits(word(28)));
     // Casts from floats saturate, and NaN is 0.
-    Some(Ended {
+    Some(AccountingRecord {
         pid: word(16),
         parent_pid: word(20),
         name: crate::read::lines::text(name),
-        began_s: u64::from(word(24)),
-        lived_ms: (elapsed_ticks * TICK_MS) as u32,
+        start_s: u64::from(word(24)),
+        elapsed_ms: (elapsed_ticks * TICK_MS) as u32,
         cpu_ms: crate::read::lines::saturate((compressed_ticks(32) + compressed_ticks(34)).saturating_mul(10)),
     })
 }
@@ -121,12 +121,12 @@ mod tests {
 
     #[test]
     fn records_of_either_byte_order_read_the_same() {
-        let expected = Ended {
+        let expected = AccountingRecord {
             pid: 521,
             parent_pid: 515,
             name: "uname".to_owned(),
-            began_s: 1_107_040_000,
-            lived_ms: 120,
+            start_s: 1_107_040_000,
+            elapsed_ms: 120,
             cpu_ms: 110,
         };
         let mut omissions = Vec::new();

@@ -9,14 +9,14 @@ use crate::read::{Limits, Notes, ReadError, lines};
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct ProcessLog {
     /// In order of their first sample.
-    pub lives: Vec<Life>,
+    pub lives: Vec<ProcessLifetime>,
     /// The time of each block.
     pub times_ms: Vec<u32>,
 }
 
 /// One life of a PID.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Life {
+pub struct ProcessLifetime {
     /// Its PID.
     pub pid: u32,
     /// The parent's PID in the first sample; a later one is that of a process that adopted it.
@@ -37,7 +37,7 @@ pub struct Life {
 
 /// One sample of a process.
 #[derive(Debug, Clone, Copy)]
-pub struct Sight<'a> {
+pub struct ProcessSample<'a> {
     /// Its PID.
     pub pid: u32,
     /// Its parent's PID.
@@ -54,8 +54,8 @@ pub struct Sight<'a> {
 }
 
 /// What is needed to extend a life, and to compute its start at the end of the log.
-struct Latest {
-    first: First,
+struct LatestSample {
+    first: FirstSample,
     cpu_us: u64,
     start_ms: Option<u32>,
     seen_ms: u32,
@@ -64,7 +64,7 @@ struct Latest {
 
 /// The first sample of a process.
 #[derive(Clone, Copy)]
-struct First {
+struct FirstSample {
     cpu_us: u64,
     state: State,
     seen_ms: u32,
@@ -73,11 +73,11 @@ struct First {
 }
 
 /// Groups samples of processes into lives.
-pub struct Gatherer {
+pub struct ProcessLogBuilder {
     file: String,
     limits: Limits,
     log: ProcessLog,
-    latest: Vec<Latest>,
+    latest: Vec<LatestSample>,
     by_pid: HashMap<u32, usize>,
     /// The order of processes in a block, which the next one mostly repeats.
     order: Vec<usize>,
@@ -88,8 +88,8 @@ pub struct Gatherer {
     before_ms: Option<u32>,
 }
 
-impl Gatherer {
-    /// An empty gatherer for the file of `notes`.
+impl ProcessLogBuilder {
+    /// An empty builder for the file of `notes`.
     pub fn new(notes: &Notes<'_>) -> Self {
         Self {
             file: notes.file.to_owned(),
@@ -127,21 +127,21 @@ impl Gatherer {
     ///
     /// # Errors
     /// Too many processes.
-    pub fn add(&mut self, sight: Sight<'_>) -> Result<(), ReadError> {
-        let known = self.find(sight.pid);
+    pub fn add(&mut self, sample: ProcessSample<'_>) -> Result<(), ReadError> {
+        let known = self.find(sample.pid);
         if let Some(index) = known {
             let latest = &self.latest[index];
             // A clock that is corrected early in a boot may shift the start by a tick.
-            let began_again = match (sight.start_ms, latest.start_ms) {
+            let is_reused_pid = match (sample.start_ms, latest.start_ms) {
                 (Some(now), Some(then)) => now.abs_diff(then) > 20,
-                _ => sight.cpu_us < latest.cpu_us,
+                _ => sample.cpu_us < latest.cpu_us,
             };
-            if !began_again {
+            if !is_reused_pid {
                 // A listing of /proc may contain a process twice while other processes start and exit.
                 if latest.seen_ms == self.now_ms {
                     return Ok(());
                 }
-                self.go_on(index, sight);
+                self.extend_lifetime(index, sample);
                 self.order.push(index);
                 self.check_activities()?;
                 return Ok(());
@@ -150,7 +150,7 @@ impl Gatherer {
         if self.log.lives.len() >= self.limits.processes {
             return Err(self.too_many("processes", self.limits.processes));
         }
-        self.begin(sight);
+        self.begin(sample);
         self.check_activities()?;
         Ok(())
     }
@@ -159,7 +159,7 @@ impl Gatherer {
     pub fn finish(mut self) -> ProcessLog {
         let offset_ms = clock_offset_ms(&self.latest);
         for (life, latest) in self.log.lives.iter_mut().zip(&self.latest) {
-            settle_beginning(life, latest, offset_ms);
+            set_start(life, latest, offset_ms);
         }
         self.log
     }
@@ -188,52 +188,52 @@ impl Gatherer {
         self.by_pid.get(&pid).copied()
     }
 
-    fn begin(&mut self, sight: Sight<'_>) {
+    fn begin(&mut self, sample: ProcessSample<'_>) {
         let index = self.log.lives.len();
-        self.log.lives.push(Life {
-            pid: sight.pid,
-            parent_pid: sight.parent_pid,
-            name: text(sight.name),
+        self.log.lives.push(ProcessLifetime {
+            pid: sample.pid,
+            parent_pid: sample.parent_pid,
+            name: text(sample.name),
             start_ms: self.now_ms,
             end_ms: self.now_ms,
-            threads: sight.threads,
-            ..Life::default()
+            threads: sample.threads,
+            ..ProcessLifetime::default()
         });
-        self.live_on(sight);
-        let Sight { cpu_us, state, .. } = sight;
-        let first = First { cpu_us, state, seen_ms: self.now_ms, before_ms: self.before_ms };
-        let (start_ms, name) = (sight.start_ms, sight.name.to_vec());
-        self.latest.push(Latest { first, cpu_us, start_ms, seen_ms: self.now_ms, name });
-        self.by_pid.insert(sight.pid, index);
+        self.extend_parent(sample);
+        let ProcessSample { cpu_us, state, .. } = sample;
+        let first = FirstSample { cpu_us, state, seen_ms: self.now_ms, before_ms: self.before_ms };
+        let (start_ms, name) = (sample.start_ms, sample.name.to_vec());
+        self.latest.push(LatestSample { first, cpu_us, start_ms, seen_ms: self.now_ms, name });
+        self.by_pid.insert(sample.pid, index);
         self.order.push(index);
         self.activities += 1;
     }
 
     /// `taskstats.log` omits idle processes: there, a child's sample shows that its parent is alive.
-    fn live_on(&mut self, sight: Sight<'_>) {
-        if sight.start_ms.is_none()
-            && let Some(&parent) = self.by_pid.get(&sight.parent_pid)
+    fn extend_parent(&mut self, sample: ProcessSample<'_>) {
+        if sample.start_ms.is_none()
+            && let Some(&parent) = self.by_pid.get(&sample.parent_pid)
         {
             self.log.lives[parent].end_ms = self.now_ms;
         }
     }
 
-    fn go_on(&mut self, index: usize, sight: Sight<'_>) {
-        self.live_on(sight);
+    fn extend_lifetime(&mut self, index: usize, sample: ProcessSample<'_>) {
+        self.extend_parent(sample);
         let (life, latest) = (&mut self.log.lives[index], &mut self.latest[index]);
-        life.threads = life.threads.max(sight.threads);
-        let spent_us = sight.cpu_us.saturating_sub(latest.cpu_us);
+        life.threads = life.threads.max(sample.threads);
+        let spent_us = sample.cpu_us.saturating_sub(latest.cpu_us);
         life.cpu_us = life.cpu_us.saturating_add(spent_us);
         life.end_ms = self.now_ms;
         let from_ms = self.before_ms.unwrap_or(self.now_ms).max(latest.seen_ms);
-        push(&mut life.activity, &mut self.activities, Span::new(from_ms, self.now_ms), spent_us, sight.state);
-        latest.cpu_us = sight.cpu_us;
+        push(&mut life.activity, &mut self.activities, Span::new(from_ms, self.now_ms), spent_us, sample.state);
+        latest.cpu_us = sample.cpu_us;
         latest.seen_ms = self.now_ms;
         // After an exec(2), the last name is the process's.
-        if latest.name != sight.name {
+        if latest.name != sample.name {
             latest.name.clear();
-            latest.name.extend_from_slice(sight.name);
-            life.name = text(sight.name);
+            latest.name.extend_from_slice(sample.name);
+            life.name = text(sample.name);
         }
     }
 }
@@ -256,7 +256,7 @@ fn push(activity: &mut Vec<Activity>, count: &mut usize, span: Span, cpu_us: u64
 
 /// How far the kernel's clock of starts is ahead of the log's: 0, unless the recorder wrote times since its own start. A
 /// process first sampled in a block began after the previous block, by either clock.
-fn clock_offset_ms(latest: &[Latest]) -> i64 {
+fn clock_offset_ms(latest: &[LatestSample]) -> i64 {
     const NEAR_MS: i64 = 50;
     let began = latest.iter().filter_map(|one| Some((i64::from(one.start_ms?), one.first)));
     let mut between: Vec<(i64, i64)> = began
@@ -287,9 +287,9 @@ fn clock_offset_ms(latest: &[Latest]) -> i64 {
 }
 
 /// Sets when a life began, by the log's clock, and its activity until its first sample.
-fn settle_beginning(life: &mut Life, latest: &Latest, offset_ms: i64) {
+fn set_start(life: &mut ProcessLifetime, latest: &LatestSample, offset_ms: i64) {
     const TICK_MS: u32 = 10;
-    let First { cpu_us, state, seen_ms, before_ms } = latest.first;
+    let FirstSample { cpu_us, state, seen_ms, before_ms } = latest.first;
     let by_log = |start_ms: u32| u32::try_from((i64::from(start_ms) - offset_ms).max(0)).unwrap_or(u32::MAX);
     let start_ms = latest.start_ms.map_or(before_ms.unwrap_or(seen_ms), by_log).min(seen_ms);
     life.start_ms = start_ms;

@@ -4,7 +4,7 @@
 
 use std::io::Read;
 
-use super::process_log::{Gatherer, ProcessLog, Sight};
+use super::process_log::{ProcessLog, ProcessLogBuilder, ProcessSample};
 use crate::model::State;
 use crate::read::blocks::{self, Item};
 use crate::read::lines::{number, saturate};
@@ -15,25 +15,25 @@ use crate::read::{Notes, ReadError};
 /// # Errors
 /// Read errors, and too many samples or processes.
 pub fn parse(input: impl Read, notes: &mut Notes<'_>) -> Result<ProcessLog, ReadError> {
-    let mut gatherer = Gatherer::new(notes);
+    let mut builder = ProcessLogBuilder::new(notes);
     let mut waits: Vec<(u32, u64)> = Vec::new();
     blocks::each(input, notes, &mut |item| match item {
-        Item::Time(time_ms) => gatherer.begin_block(time_ms).map(|()| true),
-        Item::Line(line) => match sight(line, &mut waits) {
-            Some(sight) => gatherer.add(sight).map(|()| true),
+        Item::Time(time_ms) => builder.begin_block(time_ms).map(|()| true),
+        Item::Line(line) => match sample(line, &mut waits) {
+            Some(sample) => builder.add(sample).map(|()| true),
             None => Ok(false),
         },
     })?;
-    let log = gatherer.finish();
+    let log = builder.finish();
     let last_ms = log.times_ms.last().copied().unwrap_or(0);
     if log.lives.iter().any(|life| life.end_ms < last_ms) {
-        notes.leave_out("lists a process only when its CPU time grows: one that seems to end may have lived on", 0);
+        notes.add_omission("lists a process only when its CPU time grows: one that seems to end may have lived on", 0);
     }
     Ok(log)
 }
 
 /// `waits` holds the total waiting time of each PID, in order of PID.
-fn sight<'a>(line: &'a [u8], waits: &mut Vec<(u32, u64)>) -> Option<Sight<'a>> {
+fn sample<'a>(line: &'a [u8], waits: &mut Vec<(u32, u64)>) -> Option<ProcessSample<'a>> {
     // A name may contain spaces: two fields from the left, three from the right.
     let mut left = line.splitn(3, |byte| *byte == b' ');
     let (pid, parent_pid) = (number(left.next()?)?, number(left.next()?)?);
@@ -54,7 +54,7 @@ fn sight<'a>(line: &'a [u8], waits: &mut Vec<(u32, u64)>) -> Option<Sight<'a>> {
     // The log has no state: a process is logged because it ran or because it waited.
     let state = if waited { State::DiskWait } else { State::Running };
     let parent_pid = saturate(parent_pid);
-    Some(Sight { pid, parent_pid, name, cpu_us: cpu_ns / 1000, state, threads: 0, start_ms: None })
+    Some(ProcessSample { pid, parent_pid, name, cpu_us: cpu_ns / 1000, state, threads: 0, start_ms: None })
 }
 
 #[cfg(test)]

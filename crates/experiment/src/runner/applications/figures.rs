@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::Finding;
-use super::surroundings::Told;
+use super::environment::EnvironmentFigures;
 use crate::metric::Metric;
-use crate::plan::Course;
+use crate::plan::StepMetric;
 use crate::statistics::{mean, median, quantile};
 use brisk_mechanism::memory::killer::KillRecord;
 
 /// Launches at the start, while memory suffices for all, and at the end of the consecutive launches.
-const FEW: usize = 5;
+const EARLY_AND_LATE_COUNT: usize = 5;
 const APPLICATIONS: usize = 15;
 
 #[derive(Debug, Clone, Copy)]
@@ -29,12 +29,12 @@ pub(super) struct Opening {
     /// The user's longest wait.
     pub(super) limit: Duration,
     /// The memory state after its time in the foreground.
-    pub(super) after: State,
+    pub(super) after: MemoryState,
 }
 
 /// The memory state at one moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct State {
+pub(super) struct MemoryState {
     pub(super) free_kib: u64,
     pub(super) file_kib: u64,
     pub(super) swapped_kib: u64,
@@ -46,7 +46,7 @@ pub(super) struct State {
 pub(super) struct Figures {
     pub(super) openings: Vec<Opening>,
     pub(super) kills: u32,
-    pub(super) front_kills: u32,
+    pub(super) foreground_kills: u32,
     pub(super) oom_kills: u64,
     pub(super) alive: usize,
     pub(super) flash_written_kib: u64,
@@ -54,7 +54,7 @@ pub(super) struct Figures {
     pub(super) single_kib: Option<u64>,
     pub(super) records: Vec<KillRecord>,
     /// The figures of a whole device.
-    pub(super) told: Option<Told>,
+    pub(super) environment: Option<EnvironmentFigures>,
 }
 
 impl Figures {
@@ -75,18 +75,18 @@ impl Figures {
             return metrics;
         }
         add(Metric::Kills, f64::from(self.kills));
-        add(Metric::FrontKills, f64::from(self.front_kills));
+        add(Metric::FrontKills, f64::from(self.foreground_kills));
         add(Metric::OomKills, self.oom_kills as f64);
         add(Metric::Alive, self.alive as f64);
         add(Metric::FlashWritten, self.flash_written_kib as f64);
         add(Metric::Unresponsive, self.openings.iter().filter(|opening| opening.is_late).count() as f64);
         let (first, again) = self.first_and_again();
-        add(Metric::EarlyLaunch, median(&times(&first[..FEW.min(first.len())])));
-        add(Metric::LateLaunch, median(&times(&first[first.len().saturating_sub(FEW)..])));
+        add(Metric::EarlyLaunch, median(&times(&first[..EARLY_AND_LATE_COUNT.min(first.len())])));
+        add(Metric::LateLaunch, median(&times(&first[first.len().saturating_sub(EARLY_AND_LATE_COUNT)..])));
         add(Metric::Reopen, mean(&times(again)));
         add(Metric::Resume, median(&times(&resumed(again))));
         self.add_kills(&mut add);
-        self.add_told(&mut add);
+        self.add_environment(&mut add);
         metrics
     }
 
@@ -107,30 +107,30 @@ impl Figures {
     }
 
     /// The memory state after each opening.
-    fn courses(&self) -> BTreeMap<Course, Vec<f64>> {
+    fn courses(&self) -> BTreeMap<StepMetric, Vec<f64>> {
         let course =
-            |figure: &dyn Fn(State) -> f64| self.openings.iter().map(|opening| figure(opening.after)).collect();
+            |figure: &dyn Fn(MemoryState) -> f64| self.openings.iter().map(|opening| figure(opening.after)).collect();
         let mib = |kib: u64| kib as f64 / 1024.0;
-        let courses: [(Course, Vec<f64>); 4] = [
-            (Course::Alive, course(&|state| state.alive as f64)),
-            (Course::Free, course(&|state| mib(state.free_kib))),
-            (Course::Files, course(&|state| mib(state.file_kib))),
-            (Course::Swapped, course(&|state| mib(state.swapped_kib))),
+        let courses: [(StepMetric, Vec<f64>); 4] = [
+            (StepMetric::Alive, course(&|state| state.alive as f64)),
+            (StepMetric::Free, course(&|state| mib(state.free_kib))),
+            (StepMetric::Files, course(&|state| mib(state.file_kib))),
+            (StepMetric::Swapped, course(&|state| mib(state.swapped_kib))),
         ];
         courses.into_iter().filter(|(_, course)| !course.is_empty()).collect()
     }
 
-    fn add_told(&self, add: &mut dyn FnMut(Metric, f64)) {
-        let Some(told) = self.told else { return };
+    fn add_environment(&self, add: &mut dyn FnMut(Metric, f64)) {
+        let Some(environment) = self.environment else { return };
         let mut waited = times(&self.openings);
         add(Metric::Opening, median(&waited));
         waited.sort_by(f64::total_cmp);
         add(Metric::OpeningP95, quantile(&waited, 0.95));
-        add(Metric::OwnCost, told.cost.map_or(f64::NAN, |cost| cost.own_percent));
-        add(Metric::PageoutCost, told.cost.map_or(f64::NAN, |cost| cost.pageout_percent));
+        add(Metric::OwnCost, environment.cost.map_or(f64::NAN, |cost| cost.own_percent));
+        add(Metric::PageoutCost, environment.cost.map_or(f64::NAN, |cost| cost.pageout_percent));
         let lookup_us = |openings: &[Opening]| {
             let shown = openings.iter().filter(|opening| opening.took.is_some());
-            let each = shown.map(|one| one.lookup_time.as_secs_f64() * 1e6 / f64::from(told.lookups));
+            let each = shown.map(|one| one.lookup_time.as_secs_f64() * 1e6 / f64::from(environment.lookups));
             mean(&each.collect::<Vec<_>>())
         };
         let (first, again) = self.first_and_again();
@@ -141,8 +141,8 @@ impl Figures {
         let shown = resumed.iter().filter(|opening| opening.took.is_some());
         let medians: Vec<f64> = shown.map(|one| one.median_lookup.as_secs_f64() * 1e6).collect();
         add(Metric::ResumeLookupMedian, mean(&medians));
-        add(Metric::CourseEnergy, told.energy_mj);
-        add(Metric::CourseMusicMissed, told.music_missed_percent.unwrap_or(f64::NAN));
+        add(Metric::CourseEnergy, environment.energy_mj);
+        add(Metric::CourseMusicMissed, environment.music_missed_percent.unwrap_or(f64::NAN));
     }
 
     fn add_kills(&self, add: &mut dyn FnMut(Metric, f64)) {
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn launches_resumes_and_late_screens_are_separated() {
         let limit = Duration::from_secs(20);
-        let after = State { free_kib: 2048, alive: 3, ..State::default() };
+        let after = MemoryState { free_kib: 2048, alive: 3, ..MemoryState::default() };
         let opening = |is_launch, ms: u64| Opening {
             is_launch,
             took: Some(Duration::from_millis(ms)),
@@ -204,16 +204,16 @@ mod tests {
         openings.push(opening(false, 50));
         openings.push(opening(true, 550));
         openings.push(Opening { took: None, is_late: true, ..opening(false, 70) });
-        let told = Some(Told {
+        let environment = Some(EnvironmentFigures {
             energy_mj: 7.0,
             music_missed_percent: Some(0.5),
             lookups: 10,
             cost: Some(Cost { own_percent: 0.25, pageout_percent: 4.5 }),
         });
-        let figures = Figures { openings, kills: 2, alive: 14, told, ..Figures::default() };
+        let figures = Figures { openings, kills: 2, alive: 14, environment, ..Figures::default() };
         let courses = figures.courses();
         assert_eq!(
-            (courses[&Course::Alive][17], courses[&Course::Free][0], courses[&Course::Files].len()),
+            (courses[&StepMetric::Alive][17], courses[&StepMetric::Free][0], courses[&StepMetric::Files].len()),
             (3.0, 2.0, 18)
         );
         let metrics = figures.metrics();

@@ -3,12 +3,12 @@
 //! The runner acts as Android's activity manager: it starts applications, sets `oom_score_adj` by how long ago each was in the
 //! foreground, and notices killed ones.
 
-mod actor;
-mod ballast;
-mod beside;
+mod companion_program;
 mod cost;
+mod environment;
 mod figures;
-mod surroundings;
+mod locked_memory;
+mod process;
 
 use std::fs;
 use std::path::Path;
@@ -25,19 +25,19 @@ use crate::load;
 use crate::plan::{Line, Plan, Replicate};
 use crate::point::Point;
 use crate::spec::{Arm, Openings};
-use actor::{Actor, Answer, Entrance};
-use ballast::Ballast;
-use beside::Beside;
 use brisk_mechanism::memory::killer::kill_log;
-use brisk_mechanism::memory::{learned, wear};
+use brisk_mechanism::memory::{learned, writeback_budget};
 use brisk_sys::memory::{meminfo, swap_area, swaps, vmstat};
 use brisk_sys::{BootTime, Root};
+use companion_program::CompanionProgram;
 use cost::CostMeter;
-use figures::{Figures, Opening, State};
-use surroundings::ApplicationSurroundings;
+use environment::RunningEnvironment;
+use figures::{Figures, MemoryState, Opening};
+use locked_memory::LockedMemory;
+use process::{ApplicationProcess, PreparedApplication, TapOutcome};
 
 /// Android's classes: foreground, previous and cached.
-const FRONT_ADJ: i16 = 0;
+const FOREGROUND_ADJ: i16 = 0;
 const PREVIOUS_ADJ: i16 = 700;
 const CACHED_ADJ: i16 = 900;
 const CACHED_STEP: i16 = 5;
@@ -64,21 +64,21 @@ pub(super) fn run(
     let mut settings = openings.together.is_some().then(|| RunnerSettings::open(&folder, root)).transpose()?;
     settings.as_mut().map_or(Ok(()), RunnerSettings::pin_at_maximum)?;
     let turns_per_ms = load::turns_per_ms();
-    settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)?;
-    let stage = Stage { workload: &workload, openings, root, folder: &folder, turns_per_ms };
+    settings.as_mut().map_or(Ok(()), RunnerSettings::restore)?;
+    let setup = ReplicateSetup { workload: &workload, openings, root, folder: &folder, turns_per_ms };
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         let Point::Openings(count) = *point else { bail!("a plan of openings has a point of another workload") };
         if let Some(settings) = &mut settings {
             settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
         }
-        let measured = stage.replicate(replicate, arm, count);
+        let measured = setup.replicate(replicate, arm, count);
         Ok(measured.map(|figures| *finding = figures.finding()).with_context(|| format!("arm {}", arm.name)))
     })?;
-    settings.as_mut().map_or(Ok(()), RunnerSettings::give_back)
+    settings.as_mut().map_or(Ok(()), RunnerSettings::restore)
 }
 
 /// The surroundings of a replicate.
-struct Stage<'a> {
+struct ReplicateSetup<'a> {
     workload: &'a Applications,
     openings: &'a Openings,
     root: &'a Root,
@@ -86,37 +86,40 @@ struct Stage<'a> {
     turns_per_ms: u64,
 }
 
-impl Stage<'_> {
+impl ReplicateSetup<'_> {
     fn replicate(&self, replicate: &Replicate, arm: &Arm, count: u32) -> anyhow::Result<Figures> {
         let root = self.root;
         root.write("/proc/sys/vm/drop_caches", "3")?;
-        let _ballast = Ballast::take(root, self.workload.available_kib)?;
+        let _locked_memory = LockedMemory::take(root, self.workload.available_kib)?;
         kill_log::clear(root);
         // What an earlier arm has learned and spent must not affect this one.
-        for file in [learned::FILE.name, wear::FILE.name] {
+        for file in [learned::FILE.name, writeback_budget::FILE.name] {
             let _ = fs::remove_file(root.path(root.state_file(file)));
         }
-        let swap = arm.swap.as_deref().map(|device| Flash::swap(root, device)).transpose()?;
+        let swap = arm.swap.as_deref().map(|device| SwapDevice::swap(root, device)).transpose()?;
         // Services and background run before the daemon starts, as on a device in use.
-        let around = self.openings.together.as_ref();
-        let around = around
-            .map(|together| ApplicationSurroundings::start(root, together, arm, self.turns_per_ms))
+        let environment = self.openings.together.as_ref();
+        let environment = environment
+            .map(|together| RunningEnvironment::start(root, together, arm, self.turns_per_ms))
             .transpose()?;
         let daemon =
             arm.brisk.as_ref().map(|configuration| Daemon::start(root, self.folder, configuration)).transpose()?;
-        let beside = Beside::start(&arm.beside)?;
+        let beside = CompanionProgram::start(&arm.beside)?;
         let before = (vmstat::read(root)?, flash_written_kib(root));
-        let meter =
-            daemon.as_ref().filter(|_| around.is_some()).map(|daemon| CostMeter::begin(root, daemon)).transpose()?;
+        let meter = daemon
+            .as_ref()
+            .filter(|_| environment.is_some())
+            .map(|daemon| CostMeter::begin(root, daemon))
+            .transpose()?;
         // On a whole device every daemon receives the foreground, as from Android's activity manager.
-        let is_told = around.is_some() || arm.brisk.as_ref().is_some_and(wants_fronts);
+        let receives_foreground = environment.is_some() || arm.brisk.as_ref().is_some_and(needs_foreground);
         let mut figures = match self.openings.single {
             true => self.single(replicate.seed, arm)?,
-            false => self.open_all(replicate.seed, arm, count, daemon.as_ref().filter(|_| is_told))?,
+            false => self.open_all(replicate.seed, arm, count, daemon.as_ref().filter(|_| receives_foreground))?,
         };
         drop(beside);
         let cost = meter.map(|meter| meter.end(root)).transpose()?;
-        figures.told = around.map(|around| around.end(root, arm, cost)).transpose()?;
+        figures.environment = environment.map(|environment| environment.end(root, arm, cost)).transpose()?;
         figures.oom_kills = vmstat::read(root)?.oom_kills - before.0.oom_kills;
         figures.flash_written_kib = flash_written_kib(root) - before.1;
         figures.records = kill_log::read(root)?;
@@ -124,7 +127,7 @@ impl Stage<'_> {
             daemon.actions().context("the daemon")?;
             daemon.end()?;
         }
-        swap.map_or(Ok(()), Flash::off)?;
+        swap.map_or(Ok(()), SwapDevice::off)?;
         if let Some(left) = swaps::read(root)?.first() {
             bail!("{} is still swap after the replicate", left.path.display());
         }
@@ -133,28 +136,28 @@ impl Stage<'_> {
 
     /// Opens one application after another, as a user does.
     fn open_all(&self, seed: u64, arm: &Arm, count: u32, daemon: Option<&Daemon>) -> anyhow::Result<Figures> {
-        let actors = self.workload.list.iter().map(|_| None).collect();
+        let processes = self.workload.list.iter().map(|_| None).collect();
         let figures = Figures::default();
-        let mut cast = Cast { stage: self, arm, daemon, seed, actors, last_used: Vec::new(), figures };
+        let mut manager = ActivityManager { setup: self, arm, daemon, seed, processes, last_used: Vec::new(), figures };
         for number in self.workload.openings(seed).into_iter().take(count as usize) {
-            cast.open(number)?;
+            manager.open(number)?;
         }
-        cast.bury()?;
-        let alive = cast.actors.iter().flatten().count();
-        Ok(Figures { alive, ..std::mem::take(&mut cast.figures) })
+        manager.reap()?;
+        let alive = manager.processes.iter().flatten().count();
+        Ok(Figures { alive, ..std::mem::take(&mut manager.figures) })
     }
 
     /// One application allocates all that it can get.
     fn single(&self, seed: u64, arm: &Arm) -> anyhow::Result<Figures> {
         let actor = self.prepare(SINGLE, seed, arm)?.open()?;
         // The kernel kills it before any other process.
-        actor.set_adj(self.root, SINGLE_ADJ)?;
+        actor.set_oom_score_adj(self.root, SINGLE_ADJ)?;
         Ok(Figures { single_kib: Some(actor.grown_kib()?), ..Figures::default() })
     }
 }
 
 /// True for a daemon that receives the foreground, which Android's activity manager shows by cpuset.
-fn wants_fronts(configuration: &toml::Table) -> bool {
+fn needs_foreground(configuration: &toml::Table) -> bool {
     let placement = configuration.get("placement").and_then(|placement| placement.get("enabled"));
     if placement.and_then(toml::Value::as_bool) == Some(true) {
         return true;
@@ -170,111 +173,111 @@ fn flash_written_kib(root: &Root) -> u64 {
 }
 
 /// A block device that is swap until it is dropped.
-struct Flash<'a> {
+struct SwapDevice<'a> {
     root: &'a Root,
     name: String,
 }
 
-impl<'a> Flash<'a> {
+impl<'a> SwapDevice<'a> {
     fn swap(root: &'a Root, device: &Path) -> anyhow::Result<Self> {
         let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        swap_area::switch(root, &name, "on 10")?;
+        swap_area::set_state(root, &name, "on 10")?;
         Ok(Self { root, name })
     }
 
     fn off(mut self) -> anyhow::Result<()> {
-        Ok(swap_area::switch(self.root, &std::mem::take(&mut self.name), "off")?)
+        Ok(swap_area::set_state(self.root, &std::mem::take(&mut self.name), "off")?)
     }
 }
 
-impl Drop for Flash<'_> {
+impl Drop for SwapDevice<'_> {
     fn drop(&mut self) {
         // Only after an error: a device that is switched off has no name here.
         if !self.name.is_empty() {
-            let _ = swap_area::switch(self.root, &self.name, "off");
+            let _ = swap_area::set_state(self.root, &self.name, "off");
         }
     }
 }
 
 /// The running applications.
-struct Cast<'a> {
-    stage: &'a Stage<'a>,
+struct ActivityManager<'a> {
+    setup: &'a ReplicateSetup<'a>,
     arm: &'a Arm,
     /// The daemon that receives the foreground.
     daemon: Option<&'a Daemon>,
     seed: u64,
-    actors: Vec<Option<Actor>>,
+    processes: Vec<Option<ApplicationProcess>>,
     /// The foreground first.
     last_used: Vec<usize>,
     figures: Figures,
 }
 
-impl Cast<'_> {
+impl ActivityManager<'_> {
     /// Opens application `number`, and leaves it in the foreground for its time.
     fn open(&mut self, number: usize) -> anyhow::Result<()> {
-        let stage = self.stage;
-        self.bury()?;
+        let setup = self.setup;
+        self.reap()?;
         self.last_used.retain(|&other| other != number);
         self.last_used.insert(0, number);
         self.rank()?;
-        let is_launch = self.actors[number].is_none();
-        let entrance = is_launch.then(|| stage.prepare(number, self.seed, self.arm)).transpose()?;
+        let is_launch = self.processes[number].is_none();
+        let prepared = is_launch.then(|| setup.prepare(number, self.seed, self.arm)).transpose()?;
         let started = BootTime::now();
-        let limit = started + Duration::from_millis(u64::from(stage.openings.limit_ms));
-        let actor = match (&mut self.actors[number], entrance) {
+        let limit = started + Duration::from_millis(u64::from(setup.openings.limit_ms));
+        let actor = match (&mut self.processes[number], prepared) {
             (Some(actor), _) => {
                 actor.resume();
                 actor
             }
-            (empty, entrance) => empty.insert(entrance.context("nothing was prepared")?.open()?),
+            (empty, prepared) => empty.insert(prepared.context("nothing was prepared")?.open()?),
         };
         if is_launch {
-            actor.set_adj(stage.root, FRONT_ADJ)?;
+            actor.set_oom_score_adj(setup.root, FOREGROUND_ADJ)?;
         }
         if let Some(daemon) = self.daemon {
-            daemon.put_in_foreground(actor.pid())?;
+            daemon.set_foreground(actor.pid())?;
         }
         let answer = actor.screen(limit)?;
         let screen = match answer {
-            Answer::Screen(screen) => Some(screen),
-            Answer::Ended | Answer::Late => None,
+            TapOutcome::Screen(screen) => Some(screen),
+            TapOutcome::Ended | TapOutcome::Late => None,
         };
         let took = screen.map(|screen| screen.at.since(started));
         let lookup_time = screen.map_or(Duration::ZERO, |screen| screen.lookup_time);
         let median_lookup = screen.map_or(Duration::ZERO, |screen| screen.median_lookup);
-        sleep_until(BootTime::now() + Duration::from_millis(stage.workload.front_ms));
+        sleep_until(BootTime::now() + Duration::from_millis(setup.workload.front_ms));
         let after = self.state()?;
-        let is_late = answer == Answer::Late;
+        let is_late = answer == TapOutcome::Late;
         let limit = limit.since(started);
         self.figures.openings.push(Opening { is_launch, took, lookup_time, median_lookup, is_late, limit, after });
         eprintln!(
             "opening {} {} {} {:.0} ms, {after:?}",
             self.figures.openings.len(),
-            stage.workload.list[number].name,
+            setup.workload.list[number].name,
             if is_launch { "launch" } else { "resume" },
             took.unwrap_or_default().as_secs_f64() * 1000.0,
         );
         Ok(())
     }
 
-    fn state(&self) -> anyhow::Result<State> {
-        let memory = meminfo::read(self.stage.root)?;
-        Ok(State {
+    fn state(&self) -> anyhow::Result<MemoryState> {
+        let memory = meminfo::read(self.setup.root)?;
+        Ok(MemoryState {
             free_kib: memory.free_kib,
             file_kib: memory.file_kib,
             swapped_kib: memory.swap_total_kib - memory.swap_free_kib,
-            alive: self.actors.iter().flatten().count(),
+            alive: self.processes.iter().flatten().count(),
         })
     }
 
     /// Counts and removes applications that were killed since.
-    fn bury(&mut self) -> anyhow::Result<()> {
-        for (number, slot) in self.actors.iter_mut().enumerate() {
+    fn reap(&mut self) -> anyhow::Result<()> {
+        for (number, slot) in self.processes.iter_mut().enumerate() {
             let Some(actor) = slot else { continue };
             if actor.has_ended()? {
                 *slot = None;
                 self.figures.kills += 1;
-                self.figures.front_kills += u32::from(self.last_used.first() == Some(&number));
+                self.figures.foreground_kills += u32::from(self.last_used.first() == Some(&number));
             }
         }
         Ok(())
@@ -283,9 +286,9 @@ impl Cast<'_> {
     /// Sets `oom_score_adj` by how long ago each application was in the foreground.
     fn rank(&self) -> anyhow::Result<()> {
         let living = self.last_used.iter().enumerate();
-        let ranked = living.filter_map(|(rank, &number)| Some((rank, self.actors[number].as_ref()?)));
+        let ranked = living.filter_map(|(rank, &number)| Some((rank, self.processes[number].as_ref()?)));
         for (rank, actor) in ranked {
-            actor.set_adj(self.stage.root, adj(rank))?;
+            actor.set_oom_score_adj(self.setup.root, adj(rank))?;
         }
         Ok(())
     }
@@ -293,14 +296,14 @@ impl Cast<'_> {
 
 fn adj(rank: usize) -> i16 {
     match rank {
-        0 => FRONT_ADJ,
+        0 => FOREGROUND_ADJ,
         1 => PREVIOUS_ADJ,
         rank => CACHED_ADJ + CACHED_STEP * (rank as i16 - 2),
     }
 }
 
-impl Stage<'_> {
-    fn prepare(&self, number: usize, seed: u64, arm: &Arm) -> anyhow::Result<Entrance> {
+impl ReplicateSetup<'_> {
+    fn prepare(&self, number: usize, seed: u64, arm: &Arm) -> anyhow::Result<PreparedApplication> {
         let mut arguments = vec![
             format!("--number={number}"),
             format!("--seed={seed}"),
@@ -308,9 +311,9 @@ impl Stage<'_> {
             format!("--storage={}", self.openings.storage.display()),
         ];
         if let Some(together) = &self.openings.together {
-            arguments.extend(surroundings::arguments(self.root, together, arm)?);
+            arguments.extend(environment::arguments(self.root, together, arm)?);
         }
         arguments.extend(self.openings.single.then(|| "--grow".to_owned()));
-        Entrance::prepare(&arm.launcher, &arguments)
+        PreparedApplication::prepare(&arm.launcher, &arguments)
     }
 }

@@ -51,7 +51,7 @@ impl Apt {
         let (own, host) = (OwnLists::of_host(cache), host_lists());
         let is_newer = own.fetched().is_some_and(|own| changed(&host).is_none_or(|host| own > host));
         let apt = Self { label: "host".into(), since: SystemTime::now(), own_lists: is_newer.then_some(own) };
-        if is_newer || hold_packages(&host) {
+        if is_newer || has_package_lists(&host) {
             return apt;
         }
         apt.with_new_lists(cache).unwrap_or_else(|error| {
@@ -167,13 +167,13 @@ impl Apt {
 fn host_lists() -> PathBuf {
     // The suffix `/d` asks for the path of a folder.
     let output = Command::new("apt-config").args(["shell", "folder", "Dir::State::lists/d"]).output();
-    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let folder = said.trim().strip_prefix("folder='").and_then(|rest| rest.strip_suffix('\''));
+    let output_text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let folder = output_text.trim().strip_prefix("folder='").and_then(|rest| rest.strip_suffix('\''));
     folder.unwrap_or("/var/lib/apt/lists").into()
 }
 
 /// True when there are package lists in `folder`.
-fn hold_packages(folder: &Path) -> bool {
+fn has_package_lists(folder: &Path) -> bool {
     let mut files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     files.any(|file| file.file_name().to_string_lossy().contains("_Packages"))
 }
@@ -201,9 +201,9 @@ fn run(
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().filter(|line| line.starts_with("E:")).collect::<Vec<_>>().join(" ");
-    let reason = format!("{program} {} failed: {said}", arguments.join(" "));
+    let output_text = String::from_utf8_lossy(&output.stderr);
+    let output_text = output_text.lines().filter(|line| line.starts_with("E:")).collect::<Vec<_>>().join(" ");
+    let reason = format!("{program} {} failed: {output_text}", arguments.join(" "));
     Err(LabError::Apt { package: package.into(), reason })
 }
 

@@ -121,7 +121,7 @@ impl OwnLists {
         }
         match super::run("apt-get", &self.options(), &["update"], Path::new("/"), source) {
             Ok(_) => self.cache.publish(&self.file("updated"), ""),
-            Err(error) if super::hold_packages(&self.folder()) => {
+            Err(error) if super::has_package_lists(&self.folder()) => {
                 eprintln!("brisk: using the existing package lists: {error}");
                 Ok(())
             }

@@ -31,14 +31,14 @@ pub struct KernelFiles {
 
 /// Where entries of unpacked packages are made and kept.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct CacheLocation<'a> {
     folder: &'a str,
-    /// The workplace of [`Cache::entry_made_in`]; `None` where the build path does not matter.
+    /// The workplace of [`Cache::entry_built_at`]; `None` where the build path does not matter.
     workplace: Option<&'a str>,
 }
 
 /// Packages that are used without a build.
-const PACKAGES: Place<'_> = Place { folder: "packages", workplace: None };
+const PACKAGES: CacheLocation<'_> = CacheLocation { folder: "packages", workplace: None };
 
 /// Where a kernel's packages come from.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl<'a> Packages<'a> {
         let parts = ["linux-image-", "linux-modules-", "linux-binary-"];
         let folder = self.unpacked(PACKAGES, &self.kernels, name, &parts, |draft, _| {
             let modules = modules_folder(draft, name)?;
-            index_modules(draft, &file_name(&modules))
+            run_depmod(draft, &file_name(&modules))
         })?;
         let modules = modules_folder(&folder, name)?;
         let release = file_name(&modules);
@@ -105,7 +105,7 @@ impl<'a> Packages<'a> {
     fn built_kernel(&self, name: &str, configuration: Configuration) -> Result<KernelFiles, LabError> {
         let key = configuration.key();
         let folder = format!("kernels/{key}");
-        let place = Place { folder: &folder, workplace: Some(kernels::WORKPLACE) };
+        let place = CacheLocation { folder: &folder, workplace: Some(kernels::WORKPLACE) };
         let tree =
             self.unpacked(place, &self.kernels, name, &[], |draft, _| kernels::build(draft, name, configuration))?;
         Ok(KernelFiles {
@@ -139,7 +139,8 @@ impl<'a> Packages<'a> {
     /// [`LabError`] when they cannot be fetched or unpacked, or when they have no such folder.
     pub fn sources(&self, series: &str, folder: &Path) -> Result<PathBuf, LabError> {
         let name = format!("linux-source-{series}");
-        let entry = self.unpacked(PACKAGES, &self.kernels, &name, &[], |draft, _| keep_folder(draft, &name, folder))?;
+        let entry =
+            self.unpacked(PACKAGES, &self.kernels, &name, &[], |draft, _| extract_folder(draft, &name, folder))?;
         let tree = entry.join(&name);
         if tree.join(folder).is_dir() {
             return Ok(tree);
@@ -196,7 +197,7 @@ impl<'a> Packages<'a> {
     /// whose names start with one of `parts`; `finish` completes the draft before it becomes the entry.
     fn unpacked(
         &self,
-        place: Place<'_>,
+        place: CacheLocation<'_>,
         apt: &Apt,
         name: &str,
         parts: &[&str],
@@ -237,7 +238,7 @@ impl<'a> Packages<'a> {
 
     fn fetch(
         &self,
-        place: Place<'_>,
+        place: CacheLocation<'_>,
         apt: &Apt,
         name: &str,
         parts: &[&str],
@@ -247,7 +248,7 @@ impl<'a> Packages<'a> {
         let main = &packages[0];
         let plain = main.version.replace(':', "%3a");
         let entry = format!("{}/{}_{plain}_{}", place.folder, main.name, main.architecture);
-        self.cache.entry_made_in(place.workplace.unwrap_or(&entry), &entry, |draft, path| {
+        self.cache.entry_built_at(place.workplace.unwrap_or(&entry), &entry, |draft, path| {
             let download = draft.join("download");
             fs::create_dir_all(&download).map_err(fault("make", &download))?;
             for (package, archive) in packages.iter().zip(apt.download(&packages, &download)?) {
@@ -317,7 +318,7 @@ fn modules_folder(root: &Path, package: &str) -> Result<PathBuf, LabError> {
 }
 
 /// Creates `modules.dep`, which a package creates only at its installation.
-fn index_modules(root: &Path, release: &str) -> Result<(), LabError> {
+fn run_depmod(root: &Path, release: &str) -> Result<(), LabError> {
     let fault = |reason: String| LabError::Package { package: format!("linux-image-{release}"), reason };
     // An ordinary user's PATH has no sbin.
     let program = ["/usr/sbin/depmod", "/sbin/depmod"].into_iter().find(|path| Path::new(path).exists());
@@ -330,7 +331,7 @@ fn index_modules(root: &Path, release: &str) -> Result<(), LabError> {
 }
 
 /// Extracts `folder` from the archive of the kernel's sources, which is twenty times as large as all else here.
-fn keep_folder(root: &Path, package: &str, folder: &Path) -> Result<(), LabError> {
+fn extract_folder(root: &Path, package: &str, folder: &Path) -> Result<(), LabError> {
     let fault = |reason: String| LabError::Package { package: package.into(), reason };
     let archive = root.join("usr/src").join(format!("{package}.tar.xz"));
     let member = Path::new(package).join(folder);

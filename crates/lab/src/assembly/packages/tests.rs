@@ -195,7 +195,7 @@ fn offer_kernel(repository: &Repository, release: &str, version: &str, others: &
 fn a_kernel_replaced_before_its_headers_came_is_fetched_again() {
     if let Some((what, cache)) = job() {
         let scenario = Scenario::load("debian-6.1").unwrap();
-        let kernel = crate::with_headers_of_its_own(|| {
+        let kernel = crate::retry_on_newer_kernel(|| {
             let packages = Packages::of(&cache, &scenario)?;
             let kernel = packages.kernel(&scenario)?;
             if what == "headers" {

@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use super::NAME;
 use super::config::{ActuatorKind, LaunchConfig, Trigger};
-use super::prediction::{Governor, Help, Prediction};
+use super::prediction::{ActuatorEffect, Governor, Prediction};
 use super::probe::{LaunchDevice, PolicyFacts};
-use super::triggers::{self, Noticing, TOP_APP};
+use super::triggers::{self, Detection, TOP_APP};
 use crate::enabled::decide;
 use crate::{Enabled, Support, SupportState, Target};
 
 /// Since this version ondemand samples from the scheduler's hook, and at once after a write of `sampling_rate`.
 const HOOK_SINCE: (u32, u32) = (4, 7);
 /// intel_pstate's own sampling period (INTEL_PSTATE_SAMPLING_INTERVAL); hardware P-states react sooner.
-const HARDWARE_ANSWERS_WITHIN_US: u64 = 10_000;
+const HARDWARE_SAMPLING_US: u64 = 10_000;
 /// An earlier actuator of the list is chosen if it gains at least this share of the best one's gain.
 const GOOD_ENOUGH: f64 = 0.5;
-const TO_BE_NOTICED: &str =
+const DETECTION_ADVICE: &str =
     "Start applications with brisk launch; this kernel has no process events (CONFIG_PROC_EVENTS).";
 
 /// An actuator with the targets and values that the policy needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actuator {
-    /// Write `value`; the effect expires on its own, after `lasting` where that is known.
+    /// Write `value`; the effect expires on its own, after `duration` where that is known.
     Pulse {
         /// `boostpulse` or `flexrate_request`.
         target: Target,
         /// The value to write.
         value: String,
         /// The duration of the effect.
-        lasting: Option<Duration>,
+        duration: Option<Duration>,
     },
     /// Rewrite unchanged values.
     Kick {
@@ -135,7 +135,7 @@ fn choose(facts: &LaunchDevice, policy: &PolicyFacts, config: &LaunchConfig) -> 
     let best = candidates.iter().map(|(_, _, prediction)| gain(prediction)).fold(f64::MIN, f64::max);
     let good = (best * GOOD_ENOUGH).max(config.minimum_gain_percent).min(best);
     match candidates.into_iter().find(|(_, _, prediction)| gain(prediction) >= good) {
-        None => Err(in_force(policy, config).map_or(Refusal::NoActuator, Refusal::Governor)),
+        None => Err(already_sufficient(policy, config).map_or(Refusal::NoActuator, Refusal::Governor)),
         Some((kind, _, prediction)) if gain(&prediction) < config.minimum_gain_percent && !config.force => {
             Err(Refusal::NoGain { kind, prediction })
         }
@@ -146,7 +146,7 @@ fn choose(facts: &LaunchDevice, policy: &PolicyFacts, config: &LaunchConfig) -> 
 }
 
 /// A value that the policy already has, where the configuration would not improve it.
-fn in_force(policy: &PolicyFacts, config: &LaunchConfig) -> Option<String> {
+fn already_sufficient(policy: &PolicyFacts, config: &LaunchConfig) -> Option<String> {
     let (name, present_us, section) = config.actuators.iter().find_map(|kind| match kind {
         ActuatorKind::SamplingRate => Some(("sampling_rate", policy.sampling_rate_us?, "sampling_rate")),
         ActuatorKind::RateLimit => policy.rate_limit.map(|(name, present_us)| (name, present_us, "rate_limit")),
@@ -164,7 +164,7 @@ fn model(facts: &LaunchDevice, policy: &PolicyFacts) -> Result<Governor, String>
     match name {
         "performance" => return Err("its governor performance holds the maximum already".to_owned()),
         "powersave" if is_hardware_managed(policy) => {
-            return Ok(Governor::Ondemand { sampling_rate_us: HARDWARE_ANSWERS_WITHIN_US, hooked: true });
+            return Ok(Governor::Ondemand { sampling_rate_us: HARDWARE_SAMPLING_US, hooked: true });
         }
         "powersave" => return Err("its governor powersave holds the minimum on purpose".to_owned()),
         "userspace" => return Err("its governor userspace leaves the frequency to another program".to_owned()),
@@ -210,32 +210,32 @@ fn candidate(
     facts: &LaunchDevice,
     policy: &PolicyFacts,
     config: &LaunchConfig,
-) -> Option<(Actuator, Help)> {
+) -> Option<(Actuator, ActuatorEffect)> {
     let tunable = |name: &str| Some(Target::Tunable(policy.tunables.as_deref()?.join(name)));
     let highest = *policy.frequencies_khz.last()?;
     match kind {
         ActuatorKind::Boostpulse if policy.boostpulse => {
-            let lasting = policy.boostpulse_duration_us.map(Duration::from_micros);
-            let pulse = Actuator::Pulse { target: tunable("boostpulse")?, value: "1".to_owned(), lasting };
-            Some((pulse, Help::Floor(policy.hispeed_khz.unwrap_or(highest))))
+            let duration = policy.boostpulse_duration_us.map(Duration::from_micros);
+            let pulse = Actuator::Pulse { target: tunable("boostpulse")?, value: "1".to_owned(), duration };
+            Some((pulse, ActuatorEffect::Floor(policy.hispeed_khz.unwrap_or(highest))))
         }
         ActuatorKind::Flexrate if policy.flexrate_request => {
             let (rate_us, samples) = (config.flexrate.sampling_rate_us, config.flexrate.samples);
-            let lasting = Some(Duration::from_micros(rate_us * samples));
+            let duration = Some(Duration::from_micros(rate_us * samples));
             let value = format!("{rate_us} {samples}");
             Some((
-                Actuator::Pulse { target: tunable("flexrate_request")?, value, lasting },
-                Help::SamplingRate(rate_us),
+                Actuator::Pulse { target: tunable("flexrate_request")?, value, duration },
+                ActuatorEffect::SamplingRate(rate_us),
             ))
         }
         ActuatorKind::Kick if is_hooked(facts, &policy.governor) => {
             policy.sampling_rate_us?;
             let window = if policy.io_is_busy { tunable("io_is_busy") } else { None };
-            Some((Actuator::Kick { window, sample: tunable("sampling_rate")? }, Help::Sample))
+            Some((Actuator::Kick { window, sample: tunable("sampling_rate")? }, ActuatorEffect::Sample))
         }
         ActuatorKind::Uclamp if facts.uclamp && policy.governor == "schedutil" => {
             let minimum = config.uclamp.minimum;
-            Some((Actuator::Clamp { minimum }, Help::Utilisation(minimum)))
+            Some((Actuator::Clamp { minimum }, ActuatorEffect::Utilisation(minimum)))
         }
         ActuatorKind::SamplingRate => {
             let present_us = policy.sampling_rate_us?;
@@ -244,20 +244,20 @@ fn candidate(
             // A longer period than the current one would slow the governor down.
             (rate_us < present_us || config.force).then_some(())?;
             let value = rate_us.to_string();
-            Some((Actuator::Lease { target: tunable("sampling_rate")?, value }, Help::SamplingRate(rate_us)))
+            Some((Actuator::Lease { target: tunable("sampling_rate")?, value }, ActuatorEffect::SamplingRate(rate_us)))
         }
         ActuatorKind::RateLimit => {
             let (name, present_us) = policy.rate_limit?;
             let limit_us = config.rate_limit.rate_limit_us;
             (limit_us < present_us || config.force).then_some(())?;
             let value = limit_us.to_string();
-            Some((Actuator::Lease { target: tunable(name)?, value }, Help::RateLimit(limit_us)))
+            Some((Actuator::Lease { target: tunable(name)?, value }, ActuatorEffect::RateLimit(limit_us)))
         }
         ActuatorKind::ScalingMinFreq => {
             let target = Target::Tunable(policy.folder.join("scaling_min_freq"));
             let floor = u64::from(highest) * config.scaling_min_freq.percent_of_maximum / 100;
             let floor = u32::try_from(floor).unwrap_or(highest);
-            Some((Actuator::Lease { target, value: floor.to_string() }, Help::Floor(floor)))
+            Some((Actuator::Lease { target, value: floor.to_string() }, ActuatorEffect::Floor(floor)))
         }
         _ => None,
     }
@@ -279,7 +279,7 @@ fn support(
             advice: "Set enabled = true in the section [launch].".to_owned(),
         };
     }
-    let (is_on, why) = decide(NAME, config.enabled, facts.doers.as_deref());
+    let (is_on, why) = decide(NAME, config.enabled, facts.managers.as_deref());
     if !choices.is_empty() && !is_on {
         let reason = format!("{why}; {}", summary(choices));
         let advice = "Set launch.enabled = true to act beside it.".to_owned();
@@ -293,17 +293,17 @@ fn support(
 
 /// The plan is active only where launches can be detected.
 fn noticed(facts: &LaunchDevice, config: &LaunchConfig, summary: &str) -> Support {
-    let triggers = triggers::chosen(config, facts);
-    let (state, what) = match triggers::noticing(&triggers, facts) {
-        Noticing::ByDevice(source) => (SupportState::Active, source),
-        Noticing::WhenTold if triggers.contains(&Trigger::Foreground) => {
+    let triggers = triggers::effective(config, facts);
+    let (state, what) = match triggers::detection(&triggers, facts) {
+        Detection::ByDevice(source) => (SupportState::Active, source),
+        Detection::ReportedOnly if triggers.contains(&Trigger::Foreground) => {
             (SupportState::Active, "announcements, and where a program tells what is in the foreground")
         }
-        Noticing::WhenTold => (SupportState::Active, "announcements alone"),
-        Noticing::Never => (SupportState::Unsupported, "nothing: launch.triggers has only process events"),
+        Detection::ReportedOnly => (SupportState::Active, "announcements alone"),
+        Detection::Never => (SupportState::Unsupported, "nothing: launch.triggers has only process events"),
     };
-    let is_told_of = facts.process_events || what == TOP_APP;
-    let advice = if is_told_of { "" } else { TO_BE_NOTICED };
+    let has_device_source = facts.process_events || what == TOP_APP;
+    let advice = if has_device_source { "" } else { DETECTION_ADVICE };
     Support { state, reason: format!("{summary}; launches are noticed by {what}"), advice: advice.to_owned() }
 }
 
@@ -326,7 +326,7 @@ fn summary(choices: &[ActuatorChoice]) -> String {
         format!(
             "{kind} on {policies}: a typical launch loses {:.1} ms to the governor, {:.1} ms with it (predicted gain {:.1} %)",
             prediction.stock_loss_ms(),
-            prediction.helped_loss_ms(),
+            prediction.boosted_loss_ms(),
             prediction.gain_percent()
         )
     };
@@ -360,7 +360,7 @@ fn without_choice(config: &LaunchConfig, reasons: &[(String, Refusal)]) -> Suppo
                 "nothing to gain on {name}: a typical launch loses {:.1} ms to the governor; {kind} would leave {:.1} ms, \
                  a gain of {:.1} % where {} % is asked for",
                 prediction.stock_loss_ms(),
-                prediction.helped_loss_ms(),
+                prediction.boosted_loss_ms(),
                 prediction.gain_percent(),
                 config.minimum_gain_percent
             ),

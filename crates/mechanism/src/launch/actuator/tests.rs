@@ -141,7 +141,7 @@ fn every_kind_of_actuator_can_be_used_alone() {
         Some(Actuator::Pulse {
             target: tunable("interactive/boostpulse"),
             value: "1".to_owned(),
-            lasting: Some(Duration::from_millis(80))
+            duration: Some(Duration::from_millis(80))
         })
     );
     assert_eq!(ask(ActuatorKind::Uclamp, schedutil(Some(1024)), (5, 15)), Some(Actuator::Clamp { minimum: 1024 }));
@@ -151,7 +151,7 @@ fn every_kind_of_actuator_can_be_used_alone() {
         Some(Actuator::Pulse {
             target: tunable("policy0/ondemand/flexrate_request"),
             value: "10000 10".to_owned(),
-            lasting: Some(Duration::from_millis(100))
+            duration: Some(Duration::from_millis(100))
         })
     );
     assert_eq!(ask(ActuatorKind::Uclamp, ondemand(100_000), (6, 1)), None, "ondemand ignores utilisation clamps");
@@ -255,7 +255,7 @@ fn what_nothing_can_begin_is_not_offered() {
 // Verifies ON-1.
 #[test]
 fn frequencies_are_left_to_another_manager_unless_configured() {
-    let beside_tuned = LaunchDevice { doers: Some("tuned (process 7)".to_owned()), ..device(&[ondemand(100_000)]) };
+    let beside_tuned = LaunchDevice { managers: Some("tuned (process 7)".to_owned()), ..device(&[ondemand(100_000)]) };
     let plan = LaunchPlan::of(&beside_tuned, &LaunchConfig::default());
     assert!(plan.choices.is_empty() && plan.support.state == SupportState::Available, "{:?}", plan.support);
     assert!(plan.support.reason.starts_with("off (auto): this is left to tuned (process 7); kick on policy0"));

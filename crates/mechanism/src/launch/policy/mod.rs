@@ -3,7 +3,7 @@
 //! Overlapping launches share one boost: the first starts it, each further one repeats its kick and extends its leases, and
 //! the end of the last one ends it. Every lasting change is requested with a deadline.
 
-mod course;
+mod lifecycle;
 
 use std::time::Duration;
 
@@ -11,24 +11,25 @@ use super::NAME;
 use super::actuator::{Actuator, LaunchPlan};
 use super::boost::Boost;
 use super::config::{LaunchConfig, Trigger};
-use super::launched::{HelpedLately, Launch};
 use super::learned::{self, LearnedDurations};
 use super::limiter::RateLimiter;
-use super::notice::{EndReason, Notice};
+use super::notification::{EndReason, LaunchNotification};
 use super::probe::LaunchDevice;
+use super::running::{Launch, RecentLaunches};
 use super::triggers;
-use crate::deference::{Deference, Turn};
+use crate::deference::{Deference, DeferenceChange};
 use crate::{
-    Decision, Enabled, Event, Facts, Holdings, Interest, Job, Kept, LaunchHelp, News, Outcome, Policy, Process,
-    ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts, Question, Support, SupportState, Target,
+    Decision, Enabled, Event, Facts, Interest, Job, LaunchBoost, LeaseSet, Notification, Outcome, Policy, Process,
+    ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts, Question, SavedState, Support, SupportState,
+    Target,
 };
 use brisk_sys::BootTime;
-use brisk_sys::system::other_managers::Found;
+use brisk_sys::system::other_managers::FoundManager;
 
 /// The most launches that are followed at once; further launches are ignored until one of them has ended.
 const MAXIMUM_LAUNCHES: usize = 64;
 /// An exec within this time after a fork is the same launch: the governor has just been kicked for it.
-const SAME_START: Duration = Duration::from_millis(20);
+const FORK_EXEC_WINDOW: Duration = Duration::from_millis(20);
 /// Why everything is released before a probe.
 const CHANGED: &str = "the device or the configuration changed";
 
@@ -43,18 +44,18 @@ pub struct LaunchPolicy {
     /// The processes of `launches`.
     pids: Vec<u32>,
     boost: Option<Boost>,
-    leases: Holdings,
+    leases: LeaseSet,
     limiter: RateLimiter,
     in_foreground: Vec<u32>,
-    helped_lately: HelpedLately,
-    quiet_periods: u64,
+    recent_launches: RecentLaunches,
+    low_load_periods: u64,
     watched: bool,
-    news: Vec<News>,
+    notifications: Vec<Notification>,
     /// The last probe of the device.
     facts: LaunchDevice,
     deference: Deference,
     questions: Vec<Question>,
-    wants_probe: bool,
+    probe_requested: bool,
 }
 
 impl Default for LaunchPolicy {
@@ -75,16 +76,16 @@ impl LaunchPolicy {
             launches: Vec::new(),
             pids: Vec::new(),
             boost: None,
-            leases: Holdings::default(),
+            leases: LeaseSet::default(),
             in_foreground: Vec::new(),
-            helped_lately: HelpedLately::default(),
-            quiet_periods: 0,
+            recent_launches: RecentLaunches::default(),
+            low_load_periods: 0,
             watched: false,
-            news: Vec::new(),
+            notifications: Vec::new(),
             facts: LaunchDevice::default(),
             deference: Deference::new(Job::Frequency),
             questions: Vec::new(),
-            wants_probe: false,
+            probe_requested: false,
         }
     }
 
@@ -93,18 +94,18 @@ impl LaunchPolicy {
         &mut self,
         now: BootTime,
         (config, is_new_configuration): (LaunchConfig, bool),
-        (facts, found): (LaunchDevice, Option<&[Found]>),
+        (facts, found): (LaunchDevice, Option<&[FoundManager]>),
         decisions: &mut Vec<Decision>,
     ) {
         let intervals = found.map(|found| (config.other_managers.intervals(), found));
-        let doers = self.deference.follow(now, intervals, is_new_configuration);
-        self.facts = LaunchDevice { doers, ..facts };
+        let managers = self.deference.reconfigure(now, intervals, is_new_configuration);
+        self.facts = LaunchDevice { managers, ..facts };
         let plan = LaunchPlan::of(&self.facts, &config);
         self.replace(now, config, plan, self.facts.cpu_count, decisions);
     }
 
     /// Releases all leases before the device is probed.
-    pub(super) fn let_go_for_probe(&mut self, decisions: &mut Vec<Decision>) {
+    pub(super) fn release_for_probe(&mut self, decisions: &mut Vec<Decision>) {
         self.release(decisions, CHANGED);
     }
 
@@ -121,7 +122,7 @@ impl LaunchPolicy {
         self.release(decisions, CHANGED);
         self.leases.forget_refusals(|_| true);
         // A launch whose end is not tracked has had its kick, and may have ended long ago.
-        let goes_on = self.end_matters();
+        let keeps_launches = self.tracks_end();
         if (config.maximum_launches_per_minute, config.burst_launches)
             != (self.config.maximum_launches_per_minute, self.config.burst_launches)
         {
@@ -130,7 +131,7 @@ impl LaunchPolicy {
         self.config = config;
         self.plan = plan;
         self.cpu_count = cpu_count.max(1);
-        if !goes_on || !self.is_noticing() {
+        if !keeps_launches || !self.is_detecting() {
             self.forget_launches();
         }
         if !self.launches.is_empty() {
@@ -144,37 +145,37 @@ impl LaunchPolicy {
     }
 
     /// Takes which other managers run now: launches are left to one that sets frequencies.
-    fn hear_of_managers(&mut self, now: BootTime, found: &[Found], decisions: &mut Vec<Decision>) {
-        let turn = self.deference.answer(now, found);
-        if turn == Some(Turn::Free) {
+    fn on_managers(&mut self, now: BootTime, found: &[FoundManager], decisions: &mut Vec<Decision>) {
+        let change = self.deference.answer(now, found);
+        if change == Some(DeferenceChange::TakenOver) {
             // The manager may have changed what the device offers.
-            self.wants_probe = true;
+            self.probe_requested = true;
             return;
         }
-        self.facts.doers = self.deference.doers();
+        self.facts.managers = self.deference.managers();
         self.plan = LaunchPlan::of(&self.facts, &self.config);
-        if turn == Some(Turn::Left) {
+        if change == Some(DeferenceChange::Deferred) {
             tracing::info!("{NAME}: {}", self.plan.support.reason);
             self.release(decisions, &self.deference.reason());
-            if !self.is_noticing() {
+            if !self.is_detecting() {
                 self.forget_launches();
             }
         }
     }
 
-    fn note(&mut self, notice: &Notice) {
-        let is_new_launch = matches!(notice, Notice::Began { first: true, .. });
+    fn record(&mut self, notice: &LaunchNotification) {
+        let is_new_launch = matches!(notice, LaunchNotification::Began { first: true, .. });
         let text = self.watched.then(|| serde_json::to_value(notice).unwrap_or_default());
-        self.news.push(News { is_new_launch, text });
+        self.notifications.push(Notification { is_new_launch, text });
     }
 
-    fn is_noticing(&self) -> bool {
+    fn is_detecting(&self) -> bool {
         self.plan.support.state == SupportState::Active || (self.watched && self.config.enabled != Enabled::Off)
     }
 
     /// A kick changes no value, so the end of its launch does not matter: sampling the load would cost more energy than the
     /// kick itself.
-    fn end_matters(&self) -> bool {
+    fn tracks_end(&self) -> bool {
         self.watched || self.plan.choices.iter().any(|choice| !matches!(choice.actuator, Actuator::Kick { .. }))
     }
 
@@ -196,7 +197,7 @@ impl LaunchPolicy {
             ProcessEventKind::Comm => Trigger::Comm,
             ProcessEventKind::Uid => Trigger::Uid,
         };
-        self.deference.hear_of_process(now, process.command.as_deref().filter(|_| trigger != Trigger::Fork));
+        self.deference.on_process_start(now, process.command.as_deref().filter(|_| trigger != Trigger::Fork));
         if !self.triggers_on(trigger) || !self.config.filter.passes(process) {
             return;
         }
@@ -215,7 +216,7 @@ impl LaunchPolicy {
         let resumed = |process: &&Process| {
             !self.in_foreground.contains(&process.pid)
                 && !self.launches.iter().any(|launch| launch.is(process.pid))
-                && !self.helped_lately.has(now, process)
+                && !self.recent_launches.has(now, process)
                 && self.config.filter.passes(process)
         };
         if self.triggers_on(Trigger::Foreground) {
@@ -230,11 +231,11 @@ impl LaunchPolicy {
         let threshold_percent = self.config.end.load_below_cpu_percent;
         let busy_percent = u64::from(busy_permille) * u64::from(self.cpu_count) / 10;
         if busy_percent >= threshold_percent {
-            self.quiet_periods = 0;
+            self.low_load_periods = 0;
             return;
         }
-        self.quiet_periods += 1;
-        if self.quiet_periods >= self.config.end.load_periods {
+        self.low_load_periods += 1;
+        if self.low_load_periods >= self.config.end.load_periods {
             let minimum = self.minimum();
             self.end_where(now, EndReason::LoadFell, |launch| now.since(launch.began) >= minimum);
         }
@@ -275,17 +276,17 @@ impl Policy for LaunchPolicy {
             // The foreground may have changed: the next foreground processes count as new. Launches keep their deadlines.
             Event::ProcessEventsLost => {
                 self.in_foreground.clear();
-                self.deference.hear_of_process(now, None);
+                self.deference.on_process_start(now, None);
             }
-            Event::Facts(Facts::OtherManagers { found }) => self.hear_of_managers(now, found, decisions),
+            Event::Facts(Facts::OtherManagers { found }) => self.on_managers(now, found, decisions),
             _ => {}
         }
         if self.deference.take_due(now) {
             self.questions.push(Question::OtherManagers);
         }
-        self.settle(decisions);
+        self.release_unneeded(decisions);
         if let Some(boost) = &mut self.boost {
-            boost.on_moment(now, &self.plan, &self.config.kick, decisions);
+            boost.on_due(now, &self.plan, &self.config.kick, decisions);
         }
     }
 
@@ -297,7 +298,7 @@ impl Policy for LaunchPolicy {
     }
 
     fn interest(&self) -> Interest {
-        if !self.is_noticing() {
+        if !self.is_detecting() {
             return Interest::default();
         }
         let fork_facts = triggers::facts_of_forks(&self.config.filter, self.clamps());
@@ -305,8 +306,7 @@ impl Policy for LaunchPolicy {
             Some(_) => ProcessEventKinds::default(),
             None => triggers::kinds(&self.config.triggers),
         };
-        let looks_at_load =
-            !self.launches.is_empty() && self.end_matters() && self.config.end.load_below_cpu_percent > 0;
+        let samples_load = !self.launches.is_empty() && self.tracks_end() && self.config.end.load_below_cpu_percent > 0;
         Interest {
             kinds,
             fork_facts,
@@ -314,22 +314,22 @@ impl Policy for LaunchPolicy {
             foreground: self.triggers_on(Trigger::Foreground) || self.config.end.foreground,
             session: false,
             stall: None,
-            load_period: looks_at_load.then(|| Duration::from_millis(self.config.end.load_period_ms)),
+            load_period: samples_load.then(|| Duration::from_millis(self.config.end.load_period_ms)),
             sampling_period: None,
         }
     }
 
     fn ignores(&self, now: BootTime, kind: ProcessEventKind, pid: u32) -> bool {
         kind == ProcessEventKind::Exec
-            && !self.end_matters()
-            && self.launches.iter().any(|launch| launch.is(pid) && now.since(launch.began) < SAME_START)
+            && !self.tracks_end()
+            && self.launches.iter().any(|launch| launch.is(pid) && now.since(launch.began) < FORK_EXEC_WINDOW)
     }
 
     fn awaited_exits(&self) -> &[u32] {
-        if self.end_matters() { &self.pids } else { &[] }
+        if self.tracks_end() { &self.pids } else { &[] }
     }
 
-    fn begin_in_foreground(&mut self, pids: &[u32]) {
+    fn set_initial_foreground(&mut self, pids: &[u32]) {
         self.in_foreground = pids.to_vec();
     }
 
@@ -338,30 +338,30 @@ impl Policy for LaunchPolicy {
     }
 
     fn take_probe_request(&mut self) -> bool {
-        std::mem::take(&mut self.wants_probe)
+        std::mem::take(&mut self.probe_requested)
     }
 
     fn append_tunables(&self, tunables: &mut Vec<Target>) {
         tunables.extend(self.plan.tunables().into_iter().cloned());
     }
 
-    fn launch_help(&self) -> Option<LaunchHelp<'_>> {
-        Some(LaunchHelp { support: &self.plan.support, is_going_on: self.activity().is_some() })
+    fn launch_boost(&self) -> Option<LaunchBoost<'_>> {
+        Some(LaunchBoost { support: &self.plan.support, is_active: self.activity().is_some() })
     }
 
     fn set_watched(&mut self, watched: bool) {
         self.watched = watched;
     }
 
-    fn take_news(&mut self, news: &mut Vec<News>) {
-        news.append(&mut self.news);
+    fn take_notifications(&mut self, notifications: &mut Vec<Notification>) {
+        notifications.append(&mut self.notifications);
     }
 
-    fn kept(&self) -> Option<Kept> {
-        Some(Kept { file: learned::FILE, text: self.durations.to_text() })
+    fn kept(&self) -> Option<SavedState> {
+        Some(SavedState { file: learned::FILE, text: self.durations.to_text() })
     }
 
-    fn recall(&mut self, text: &str) -> bool {
+    fn load_state(&mut self, text: &str) -> bool {
         let durations = LearnedDurations::parse(text);
         let is_whole = durations.is_some();
         self.durations = durations.unwrap_or_default();
@@ -370,7 +370,7 @@ impl Policy for LaunchPolicy {
 
     fn deadline(&self) -> Option<BootTime> {
         let launches = self.launches.iter().map(|launch| launch.deadline).min();
-        let boost = self.boost.as_ref().and_then(Boost::next_moment);
+        let boost = self.boost.as_ref().and_then(Boost::next_due);
         [launches, boost, self.limiter.muted_until(), self.deference.deadline()].into_iter().flatten().min()
     }
 

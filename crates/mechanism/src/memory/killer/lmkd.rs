@@ -53,16 +53,16 @@ pub struct Lmkd {
     window_since: BootTime,
     window_refaults: u64,
     window_file_kib: u64,
-    grown_before_percent: u64,
+    previous_thrashing_percent: u64,
     limit_percent: u64,
     has_killed: bool,
     checks_often: bool,
-    reclaims_directly: bool,
+    in_direct_reclaim: bool,
 }
 
 /// A decision to kill a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct KillDecision {
     /// Why.
     pub cause: String,
     /// Candidates have this `oom_score_adj` or a higher one.
@@ -73,14 +73,14 @@ pub struct Order {
 
 /// The lowest watermark that free memory is below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Below {
+enum WatermarkLevel {
     Min,
     Low,
     High,
     None,
 }
 
-impl Below {
+impl WatermarkLevel {
     fn of(reading: &Reading) -> Self {
         let Watermarks { min_kib, low_kib, high_kib, protected_kib } = reading.watermarks;
         let marks = [(Self::Min, min_kib), (Self::Low, low_kib), (Self::High, high_kib)];
@@ -96,18 +96,18 @@ impl Below {
 
 impl Lmkd {
     /// Whether a process must be killed now.
-    pub fn judge(&mut self, reading: &Reading, page_kib: u64) -> Option<Order> {
+    pub fn evaluate(&mut self, reading: &Reading, page_kib: u64) -> Option<KillDecision> {
         let is_after_kill = std::mem::take(&mut self.has_killed);
         if is_after_kill || !self.has_sampled {
             self.begin_window(reading);
-            self.grown_before_percent = 0;
+            self.previous_thrashing_percent = 0;
             self.limit_percent = if self.has_sampled { self.limit_percent } else { THRASHING_LIMIT_PERCENT };
         }
         let before = std::mem::replace(&mut self.has_sampled, true);
         let MemoryInfo { swap_total_kib, swap_free_kib, .. } = reading.memory;
         let swap_is_low = swap_free_kib < swap_total_kib / 100 * LOW_SWAP_PERCENT;
         self.checks_often = swap_is_low;
-        self.reclaims_directly = before && reading.reclaim.scanned_directly > self.scanned_directly;
+        self.in_direct_reclaim = before && reading.reclaim.scanned_directly > self.scanned_directly;
         let is_reclaiming = before && reading.reclaim.scanned > self.scanned;
         let has_refaulted = before && reading.reclaim.file_refaults != self.refaults;
         (self.scanned, self.scanned_directly) = (reading.reclaim.scanned, reading.reclaim.scanned_directly);
@@ -125,17 +125,17 @@ impl Lmkd {
         swap_is_low: bool,
         thrashing_percent: u64,
         is_after_kill: bool,
-    ) -> Option<Order> {
-        let below = Below::of(reading);
-        let is_low = below < Below::High;
+    ) -> Option<KillDecision> {
+        let below = WatermarkLevel::of(reading);
+        let is_low = below < WatermarkLevel::High;
         let order = |cause: String, spares_perceptible: bool, is_thrashing: bool| {
             let threshold = if spares_perceptible { ABOVE_PERCEPTIBLE_ADJ } else { 0 };
-            Some(Order { cause, threshold, is_thrashing })
+            Some(KillDecision { cause, threshold, is_thrashing })
         };
         let is_critical = thrashing_percent >= CRITICAL_THRASHING_PERCENT;
-        let spares = below > Below::Min && !is_critical;
+        let spares = below > WatermarkLevel::Min && !is_critical;
         let (name, swap_kib) = (below.name(), reading.memory.swap_free_kib);
-        if is_after_kill && below == Below::Min {
+        if is_after_kill && below == WatermarkLevel::Min {
             return order("free memory is below the min watermark even after a kill".to_owned(), false, false);
         }
         if reading.full_percent >= COMPLETE_STALL_PERCENT {
@@ -160,11 +160,11 @@ impl Lmkd {
             return order(cause, !is_critical, true);
         }
         let cause = format!("applications are in direct reclaim, and files thrash ({thrashing_percent} %)");
-        if self.reclaims_directly { order(cause, !is_critical, true) } else { None }
+        if self.in_direct_reclaim { order(cause, !is_critical, true) } else { None }
     }
 
     /// Records that a process was killed by `order`.
-    pub fn killed(&mut self, order: &Order) {
+    pub fn killed(&mut self, order: &KillDecision) {
         self.has_killed = true;
         self.checks_often = true;
         if order.is_thrashing {
@@ -178,8 +178,8 @@ impl Lmkd {
     }
 
     /// True while sampling continues, whatever the time since the kernel's event.
-    pub fn goes_on(&self) -> bool {
-        self.has_killed || self.reclaims_directly
+    pub fn keeps_sampling(&self) -> bool {
+        self.has_killed || self.in_direct_reclaim
     }
 
     fn begin_window(&mut self, reading: &Reading) {
@@ -195,16 +195,16 @@ impl Lmkd {
         let percent = refaulted.saturating_mul(100) / pages;
         let windows = reading.at.since(self.window_since).as_millis() as u64 / THRASHING_WINDOW_MS;
         if windows == 0 {
-            return percent.saturating_add(self.grown_before_percent);
+            return percent.saturating_add(self.previous_thrashing_percent);
         }
-        self.grown_before_percent = percent;
+        self.previous_thrashing_percent = percent;
         // A single window over the limit that led to no kill is carried over in full; anything else decays.
         if windows > 1 || percent < self.limit_percent {
-            self.grown_before_percent = percent.checked_shr(windows.min(63) as u32).unwrap_or(0);
+            self.previous_thrashing_percent = percent.checked_shr(windows.min(63) as u32).unwrap_or(0);
         }
         self.begin_window(reading);
         self.limit_percent = THRASHING_LIMIT_PERCENT;
-        self.grown_before_percent
+        self.previous_thrashing_percent
     }
 }
 
@@ -224,8 +224,8 @@ mod tests {
     /// The order after the second of two samples.
     fn second_order(second: Reading) -> Option<(String, i16)> {
         let mut lmkd = Lmkd::default();
-        assert_eq!(lmkd.judge(&reading(0, 9000, 90_000, 5, 0), 4), None, "the first sample orders nothing");
-        lmkd.judge(&second, 4).map(|order| (order.cause, order.threshold))
+        assert_eq!(lmkd.evaluate(&reading(0, 9000, 90_000, 5, 0), 4), None, "the first sample orders nothing");
+        lmkd.evaluate(&second, 4).map(|order| (order.cause, order.threshold))
     }
 
     // Verifies MEMORY-9.
@@ -265,16 +265,16 @@ mod tests {
     #[test]
     fn after_a_kill_it_samples_often_and_is_stricter() {
         let mut lmkd = Lmkd::default();
-        lmkd.judge(&reading(0, 9000, 90_000, 5, 0), 4);
-        assert_eq!((lmkd.sampling_ms(), lmkd.goes_on()), (100, false));
-        let order = lmkd.judge(&reading(100, 4000, 90_000, 6, 3200), 4).unwrap();
+        lmkd.evaluate(&reading(0, 9000, 90_000, 5, 0), 4);
+        assert_eq!((lmkd.sampling_ms(), lmkd.keeps_sampling()), (100, false));
+        let order = lmkd.evaluate(&reading(100, 4000, 90_000, 6, 3200), 4).unwrap();
         lmkd.killed(&order);
-        assert_eq!((lmkd.sampling_ms(), lmkd.goes_on()), (10, true));
+        assert_eq!((lmkd.sampling_ms(), lmkd.keeps_sampling()), (10, true));
         // The count restarts at zero, and half of the limit suffices now.
-        assert_eq!(lmkd.judge(&reading(110, 4000, 90_000, 7, 3300), 4), None);
-        assert!(lmkd.judge(&reading(120, 4000, 90_000, 8, 5000), 4).is_some());
+        assert_eq!(lmkd.evaluate(&reading(110, 4000, 90_000, 7, 3300), 4), None);
+        assert!(lmkd.evaluate(&reading(120, 4000, 90_000, 8, 5000), 4).is_some());
         lmkd.killed(&order);
-        let after = lmkd.judge(&reading(130, 3000, 90_000, 9, 5000), 4).unwrap();
+        let after = lmkd.evaluate(&reading(130, 3000, 90_000, 9, 5000), 4).unwrap();
         assert!(after.cause.contains("even after a kill"), "{after:?}");
     }
 
@@ -282,10 +282,10 @@ mod tests {
     #[test]
     fn thrashing_decays_from_window_to_window() {
         let mut lmkd = Lmkd::default();
-        lmkd.judge(&reading(0, 9000, 90_000, 5, 0), 4);
+        lmkd.evaluate(&reading(0, 9000, 90_000, 5, 0), 4);
         // 20 % in the first window: half of it is left in the next, and 25 % more are over the limit.
-        assert_eq!(lmkd.judge(&reading(1000, 4000, 90_000, 6, 2001), 4), None);
-        assert_eq!(lmkd.judge(&reading(1500, 4000, 90_000, 7, 4001), 4), None);
-        assert!(lmkd.judge(&reading(1600, 4000, 90_000, 8, 4200), 4).is_some());
+        assert_eq!(lmkd.evaluate(&reading(1000, 4000, 90_000, 6, 2001), 4), None);
+        assert_eq!(lmkd.evaluate(&reading(1500, 4000, 90_000, 7, 4001), 4), None);
+        assert!(lmkd.evaluate(&reading(1600, 4000, 90_000, 8, 4200), 4).is_some());
     }
 }

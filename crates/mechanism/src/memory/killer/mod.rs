@@ -6,7 +6,7 @@ pub mod lmkd;
 use serde::{Deserialize, Serialize};
 
 use super::config::KillerConfig;
-use super::victim::{self, Candidate, Protection, Situation, Victim, VictimChoice, VictimMode};
+use super::victim::{self, Candidate, MemoryPressure, Protection, Victim, VictimChoice, VictimMode};
 use brisk_sys::BootTime;
 use lmkd::Reading;
 
@@ -14,7 +14,7 @@ use lmkd::Reading;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
     /// Memory pressure; the stalls are those of the last second.
-    pub situation: Situation,
+    pub memory_pressure: MemoryPressure,
     /// Memory that applications can still allocate.
     pub headroom_kib: i64,
     /// File pages that refaulted within the last second.
@@ -27,7 +27,7 @@ pub struct Sample {
 
 /// A need to kill a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
+pub struct KillReason {
     /// Why, in words.
     pub cause: String,
     /// Candidates have this `oom_score_adj` or a higher one.
@@ -36,59 +36,61 @@ pub struct Need {
 
 /// Why a process must be killed, and which ones qualify; `None` while none must. Not for [`VictimMode::Lmkd`], which keeps
 /// state: see [`lmkd`].
-pub fn need(config: &KillerConfig, sample: &Sample) -> Option<Need> {
+pub fn need(config: &KillerConfig, sample: &Sample) -> Option<KillReason> {
     let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
-    let situation = &sample.situation;
+    let memory_pressure = &sample.memory_pressure;
     if config.mode.has_minfree() && !sample.reclaiming && !config.by_headroom {
         return None;
     }
     if config.mode != VictimMode::Brisk && !config.by_headroom {
-        let threshold = victim::adj_threshold(config.mode, situation)?;
-        let cause = format!("adj {threshold} and above may be killed: {}", tightness(config.mode, situation));
-        return Some(Need { cause, threshold });
+        let threshold = victim::adj_threshold(config.mode, memory_pressure)?;
+        let cause = format!("adj {threshold} and above may be killed: {}", pressure_text(config.mode, memory_pressure));
+        return Some(KillReason { cause, threshold });
     }
-    let of_any_adj = |cause| Need { cause, threshold: i16::MIN };
+    let of_any_adj = |cause| KillReason { cause, threshold: i16::MIN };
     if sample.headroom_kib < reserve_kib {
         let cause = format!("headroom is {} KiB, below the reserve of {reserve_kib} KiB", sample.headroom_kib);
         return Some(of_any_adj(cause));
     }
-    let limit_kib = situation.file_kib / 100 * config.refault_percent;
-    (config.refault_percent > 0 && sample.refaulted_kib > limit_kib && situation.full_percent > 0.0).then(|| {
+    let limit_kib = memory_pressure.file_kib / 100 * config.refault_percent;
+    (config.refault_percent > 0 && sample.refaulted_kib > limit_kib && memory_pressure.full_percent > 0.0).then(|| {
         of_any_adj(format!(
             "{} KiB of file pages refaulted within a second, of {} KiB",
-            sample.refaulted_kib, situation.file_kib
+            sample.refaulted_kib, memory_pressure.file_kib
         ))
     })
 }
 
 /// The most memory that one CPU allocates in a millisecond, as estimated: it clears pages faster, but when memory is short each
 /// must be reclaimed first.
-const TAKEN_KIB_BY_MS: i64 = 1024;
+const ALLOCATION_KIB_PER_MS: i64 = 1024;
 /// The longest sampling period, whatever the headroom.
-const LONGEST_REST_MS: u64 = 500;
+const LONGEST_PERIOD_MS: u64 = 500;
 
 /// The sampling period while memory may be short: `cpu_count` CPUs cannot use up the headroom above the reserve in less time.
 /// Where figures other than the headroom decide, it is the configured one.
-pub fn rest_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u64 {
-    let goes_by_headroom = (config.mode == VictimMode::Brisk || config.by_headroom) && config.refault_percent == 0;
-    if !goes_by_headroom {
+pub fn sampling_period_ms(config: &KillerConfig, headroom_kib: i64, cpu_count: usize) -> u64 {
+    let is_headroom_based = (config.mode == VictimMode::Brisk || config.by_headroom) && config.refault_percent == 0;
+    if !is_headroom_based {
         return config.sampling_ms;
     }
     let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
-    let taken_kib = TAKEN_KIB_BY_MS.saturating_mul(i64::try_from(cpu_count).unwrap_or(i64::MAX).max(1));
-    let rest_ms = u64::try_from(headroom_kib.saturating_sub(reserve_kib) / taken_kib).unwrap_or(0);
-    rest_ms.clamp(config.sampling_ms, LONGEST_REST_MS.max(config.sampling_ms))
+    let allocation_kib_per_ms =
+        ALLOCATION_KIB_PER_MS.saturating_mul(i64::try_from(cpu_count).unwrap_or(i64::MAX).max(1));
+    let sampling_period_ms =
+        u64::try_from(headroom_kib.saturating_sub(reserve_kib) / allocation_kib_per_ms).unwrap_or(0);
+    sampling_period_ms.clamp(config.sampling_ms, LONGEST_PERIOD_MS.max(config.sampling_ms))
 }
 
-fn tightness(mode: VictimMode, situation: &Situation) -> String {
+fn pressure_text(mode: VictimMode, memory_pressure: &MemoryPressure) -> String {
     match mode {
         VictimMode::LmkdPsi => {
             format!(
                 "some tasks waited {:.0} % of a second, all {:.0} %",
-                situation.some_percent, situation.full_percent
+                memory_pressure.some_percent, memory_pressure.full_percent
             )
         }
-        _ => format!("{} KiB are free, file pages have {} KiB", situation.free_kib, situation.file_kib),
+        _ => format!("{} KiB are free, file pages have {} KiB", memory_pressure.free_kib, memory_pressure.file_kib),
     }
 }
 
@@ -111,19 +113,21 @@ pub fn choose(
     (protection, group_of): (&Protection, &dyn Fn(u32) -> Option<String>),
 ) -> Option<Victim> {
     match config.mode {
-        VictimMode::Brisk => expect_returns(candidates),
+        VictimMode::Brisk => set_return_probabilities(candidates),
         // Android raises the adj with the time in the background.
         VictimMode::Lmkd => candidates.iter_mut().for_each(|it| it.background_s = u64::try_from(it.oom_score_adj).ok()),
         _ => {}
     }
     let choice = VictimChoice { mode: config.mode, threshold, by_class: config.by_class };
     let is_spared = |victim: &Victim| group_of(victim.pid).is_some_and(|group| protection.has_group(&group));
-    victim::order_by(choice, candidates, &sample.situation, protection).into_iter().find(|victim| !is_spared(victim))
+    victim::order_by(choice, candidates, &sample.memory_pressure, protection)
+        .into_iter()
+        .find(|victim| !is_spared(victim))
 }
 
 /// Within a class, a system that maintains `oom_score_adj` raises it with the time since an application was in the foreground.
 /// Where nothing better is known, the probability of return falls with the rank in that order.
-fn expect_returns(candidates: &mut [Candidate]) {
+fn set_return_probabilities(candidates: &mut [Candidate]) {
     candidates.sort_by_key(|candidate| (victim::class(candidate.oom_score_adj), candidate.oom_score_adj));
     let mut rank = 0u32;
     let mut before: Option<i16> = None;
@@ -188,9 +192,14 @@ mod tests {
     use super::*;
 
     fn sample(headroom_kib: i64, free_kib: u64, some_percent: f64) -> Sample {
-        let situation =
-            Situation { free_kib, file_kib: 20_000, some_percent, full_percent: some_percent / 2.0, swap_ratio: 0.4 };
-        Sample { situation, headroom_kib, refaulted_kib: 15_000, reclaiming: true, ..Sample::default() }
+        let memory_pressure = MemoryPressure {
+            free_kib,
+            file_kib: 20_000,
+            some_percent,
+            full_percent: some_percent / 2.0,
+            swap_ratio: 0.4,
+        };
+        Sample { memory_pressure, headroom_kib, refaulted_kib: 15_000, reclaiming: true, ..Sample::default() }
     }
 
     // Verifies MEMORY-4.
@@ -245,7 +254,11 @@ mod tests {
             (&by_table, i64::MAX, 1, 20),
             (&table_by_headroom, 4096 + 50 * 1024, 1, 50),
         ] {
-            assert_eq!(rest_ms(config, headroom_kib, cpu_count), expected_ms, "{config:?} {headroom_kib} {cpu_count}");
+            assert_eq!(
+                sampling_period_ms(config, headroom_kib, cpu_count),
+                expected_ms,
+                "{config:?} {headroom_kib} {cpu_count}"
+            );
         }
     }
 

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::config::{ZramConfig, ZramPlan};
-use super::place::SwapPlace;
 use super::probe::MemoryDevice;
+use super::zram_availability::ZramAvailability;
 use brisk_sys::memory::swaps::Swap;
 use brisk_sys::memory::vm_tunables::{LRU_GEN, MIN_FREE, PAGE_CLUSTER, SWAPPINESS, WATERMARK_SCALE_FACTOR};
 use brisk_sys::memory::zram::Zram;
@@ -81,13 +81,13 @@ pub struct MemoryPlan {
 impl MemoryPlan {
     /// What `arm` would set on a device with these facts.
     pub fn of(facts: &MemoryDevice, arm: ZramPlan) -> Self {
-        Self::wished(facts, &ZramConfig { plan: arm, ..ZramConfig::default() })
+        Self::from_config(facts, &ZramConfig { plan: arm, ..ZramConfig::default() })
     }
 
-    /// What would be set there under the configuration `wishes`.
-    pub fn wished(facts: &MemoryDevice, wishes: &ZramConfig) -> Self {
-        let arm = wishes.plan;
-        let planner = Planner { facts, arm, wishes, place: SwapPlace::of(facts) };
+    /// What would be set there under the configuration `config`.
+    pub fn from_config(facts: &MemoryDevice, config: &ZramConfig) -> Self {
+        let arm = config.plan;
+        let planner = Planner { facts, arm, config, place: ZramAvailability::of(facts) };
         let mut settings = vec![planner.device(), planner.algorithm(), planner.streams()];
         settings.extend(planner.backing());
         settings.extend([
@@ -116,21 +116,21 @@ impl MemoryPlan {
 struct Planner<'facts> {
     facts: &'facts MemoryDevice,
     arm: ZramPlan,
-    wishes: &'facts ZramConfig,
-    place: SwapPlace,
+    config: &'facts ZramConfig,
+    place: ZramAvailability,
 }
 
 impl Planner<'_> {
     fn device(&self) -> Setting {
         let (outcome, planned) = match &self.place {
-            SwapPlace::Unused(_) | SwapPlace::New | SwapPlace::Module => {
+            ZramAvailability::Unused(_) | ZramAvailability::New | ZramAvailability::Module => {
                 (SettingOutcome::Change, Some(self.place.device().unwrap_or("the next number").to_owned()))
             }
-            SwapPlace::Owned(..) => (SettingOutcome::LeaveAlone, None),
-            SwapPlace::Nowhere(_) => (SettingOutcome::Unsupported, None),
+            ZramAvailability::Owned(..) => (SettingOutcome::LeaveAlone, None),
+            ZramAvailability::Unavailable(_) => (SettingOutcome::Unsupported, None),
         };
         let now = match &self.place {
-            SwapPlace::Owned(name, _) => Some(name.clone()),
+            ZramAvailability::Owned(name, _) => Some(name.clone()),
             _ => None,
         };
         Setting { name: "zram device", file: None, now, planned, outcome, reason: self.place.reason() }
@@ -140,8 +140,8 @@ impl Planner<'_> {
         let now = self.zram().filter(|zram| zram.disk_size_bytes > 0);
         let now = now.map(|zram| format!("{} KiB", zram.disk_size_bytes >> 10));
         self.of_device("zram size", "disksize", now, |planner| {
-            if planner.wishes.size_kib > 0 {
-                let kib = whole_pages(planner.wishes.size_kib);
+            if planner.config.size_kib > 0 {
+                let kib = whole_pages(planner.config.size_kib);
                 return Ok((format!("{kib} KiB"), "as configured (memory.zram.size_kib)".to_owned()));
             }
             let total_kib = planner.facts.memory.as_ref().ok_or("the size of memory cannot be read")?.total_kib;
@@ -153,9 +153,9 @@ impl Planner<'_> {
     fn algorithm(&self) -> Setting {
         let now = self.zram().and_then(|zram| zram.algorithm.clone());
         self.of_device("zram algorithm", "comp_algorithm", now, |planner| {
-            let wish = [planner.wishes.algorithm.as_str()];
+            let configured = [planner.config.algorithm.as_str()];
             let (wanted, why) = match planner.arm {
-                _ if !wish[0].is_empty() => (&wish[..], "as configured (memory.zram.algorithm)"),
+                _ if !configured[0].is_empty() => (&configured[..], "as configured (memory.zram.algorithm)"),
                 ZramPlan::Brisk => {
                     (&ALGORITHMS[..], "the fastest to decompress: a task waits for each page that is swapped in")
                 }
@@ -193,12 +193,12 @@ impl Planner<'_> {
 
     /// Flash is written to only when the configuration names the device.
     fn backing(&self) -> Option<Setting> {
-        let wish = Some(&self.wishes.backing_device).filter(|wish| !wish.is_empty())?;
+        let configured = Some(&self.config.backing_device).filter(|configured| !configured.is_empty())?;
         let zram = self.zram();
         let now = zram.map(|zram| zram.backing.as_ref().map_or("none", |backing| &backing.path).to_owned());
         Some(self.of_device("zram backing device", "backing_dev", now, |_| match zram {
             Some(zram) if !zram.writeback => Err("this kernel has no zram write-back (CONFIG_ZRAM_WRITEBACK)"),
-            _ => Ok((wish.clone(), "as configured (memory.zram.backing_device)".to_owned())),
+            _ => Ok((configured.clone(), "as configured (memory.zram.backing_device)".to_owned())),
         }))
     }
 
@@ -306,7 +306,7 @@ impl Planner<'_> {
     ) -> Setting {
         let file = self.place.device().map(|device| format!("/sys/block/{device}/{leaf}"));
         match &self.place {
-            SwapPlace::Nowhere(_) => Setting {
+            ZramAvailability::Unavailable(_) => Setting {
                 name,
                 file: None,
                 now: None,
@@ -314,7 +314,7 @@ impl Planner<'_> {
                 outcome: SettingOutcome::Unsupported,
                 reason: "there is no zram".to_owned(),
             },
-            SwapPlace::Owned(..) => Setting {
+            ZramAvailability::Owned(..) => Setting {
                 name,
                 file,
                 now,

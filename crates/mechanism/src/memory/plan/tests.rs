@@ -170,17 +170,17 @@ fn each_setting_follows_from_the_device() {
 #[test]
 fn pages_are_written_back_only_where_configured() {
     assert!(MemoryPlan::of(&phone(), ZramPlan::Brisk).setting("zram backing device").is_none());
-    let wishes = ZramConfig { backing_device: "/dev/mmcblk0p9".into(), ..ZramConfig::default() };
+    let config = ZramConfig { backing_device: "/dev/mmcblk0p9".into(), ..ZramConfig::default() };
     let mut facts = phone();
     facts.zram.as_mut().unwrap()[0].writeback = true;
-    let changes = crate::memory::apply::changes(&MemoryPlan::wished(&facts, &wishes)).unwrap();
+    let changes = crate::memory::apply::changes(&MemoryPlan::from_config(&facts, &config)).unwrap();
     let position = |wanted: &Target| changes.iter().position(|change| change.target == *wanted).unwrap();
     let backing = position(&Target::ZramBacking("zram0".into()));
     assert_eq!(changes[backing].value, "/dev/mmcblk0p9");
     assert!(backing < position(&Target::ZramSize("zram0".into())), "a device with a size accepts no backing device");
-    let unable = MemoryPlan::wished(&phone(), &wishes);
+    let unable = MemoryPlan::from_config(&phone(), &config);
     assert_eq!(unable.setting("zram backing device").unwrap().outcome, SettingOutcome::Keep, "{unable:?}");
-    let owned = MemoryPlan::wished(&MemoryDevice { swaps: Ok(vec![swap("/dev/zram0", 100)]), ..facts }, &wishes);
+    let owned = MemoryPlan::from_config(&MemoryDevice { swaps: Ok(vec![swap("/dev/zram0", 100)]), ..facts }, &config);
     assert_eq!(owned.setting("zram backing device").unwrap().outcome, SettingOutcome::LeaveAlone, "{owned:?}");
 }
 

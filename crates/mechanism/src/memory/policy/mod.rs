@@ -9,25 +9,25 @@ use super::config::MemoryConfig;
 use super::parts::{self, KillerState, ZramState};
 use super::restraint::restrain;
 use super::{MemoryDevice, MemoryPlan, NAME};
-use crate::sequence::Sequence;
+use crate::lease_transaction::LeaseTransaction;
 use crate::{
     Action, Child, Decision, Effect, Enabled, Event, Facts, Interest, Job, Outcome, Part, Policy, Process, Question,
     Stall, Support, SupportState, Target,
 };
 use brisk_sys::BootTime;
 use brisk_sys::cgroup::memory::GroupSample;
-use brisk_sys::system::other_managers::Found;
+use brisk_sys::system::other_managers::FoundManager;
 
 /// The subcommand of the killer, a separate process.
 pub const KILLER: &str = "killer";
 /// Starts a line that tells the killer the new foreground process.
-pub const FRONT: &str = "front ";
+pub const FOREGROUND_PREFIX: &str = "front ";
 /// The name of the killer's thread that swaps out ahead of need.
 pub const PAGEOUT: &str = "pageout";
 /// Why settings of the previous configuration are released.
 const CHANGED: &str = "the configuration has changed";
 /// Other managers are read again after this time when a client asks: it requires reading all of /proc.
-const COMPANY_LASTS: Duration = Duration::from_secs(5);
+const MANAGERS_MAXIMUM_AGE: Duration = Duration::from_secs(5);
 /// The kernel wakes the daemon, at most once per window, when tasks have stalled on memory this long in it.
 const STALL: Stall = Stall { stall_us: 25_000, window_us: 500_000 };
 
@@ -39,7 +39,7 @@ pub struct MemoryPolicy {
     offered: Support,
     support: Support,
     /// The plan as applied: all of it or nothing.
-    plan: Sequence,
+    plan: LeaseTransaction,
     /// The switch of the kernel's write-back limit, while it is leased.
     limit: Option<Target>,
     /// The killer is to be started once the settings that it depends on are held.
@@ -47,9 +47,9 @@ pub struct MemoryPolicy {
     killer: Option<Child>,
     killer_pid: Option<u32>,
     /// Counts killers: a new configuration needs a new process.
-    edition: u64,
+    generation: u64,
     restraint: Restraint,
-    company: Company,
+    blockers: PartBlockers,
     parts: Vec<Part>,
     since: Option<BootTime>,
     questions: Vec<Question>,
@@ -58,24 +58,24 @@ pub struct MemoryPolicy {
 
 /// What switches the parts off, or would, as last read.
 #[derive(Debug, Default)]
-struct Company {
+struct PartBlockers {
     read_at: Option<BootTime>,
-    zram_doers: Option<String>,
-    killing_doers: Option<String>,
+    zram_managers: Option<String>,
+    killing_managers: Option<String>,
     zram_obstacle: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct Restraint {
     is_watched: bool,
-    seen: Vec<GroupSample>,
+    previous: Vec<GroupSample>,
     at: BootTime,
     limited: BTreeSet<Target>,
 }
 
 impl MemoryPolicy {
     /// Releases what it holds where `config` differs from the present configuration.
-    pub(super) fn let_go_of_other(&mut self, config: &MemoryConfig, decisions: &mut Vec<Decision>) {
+    pub(super) fn release_if_changed(&mut self, config: &MemoryConfig, decisions: &mut Vec<Decision>) {
         if config.zram != self.config.zram {
             self.plan.release(CHANGED, decisions);
         }
@@ -99,61 +99,61 @@ impl MemoryPolicy {
         self.is_killer_due |= config != self.config && config.killer.enabled.is_on();
         self.config = config;
         let zram_obstacle = parts::obstacle(facts, &self.config.zram);
-        self.company = Company { zram_obstacle, ..Company::default() };
+        self.blockers = PartBlockers { zram_obstacle, ..PartBlockers::default() };
         if self.config.zram.enabled.is_on() && self.plan.is_idle() {
-            let plan = MemoryPlan::wished(facts, &self.config.zram);
+            let plan = MemoryPlan::from_config(facts, &self.config.zram);
             match changes(&plan) {
                 Ok(changes) => self.plan.begin(changes),
                 Err(reason) => tracing::warn!("{NAME}: {reason}"),
             }
         }
-        self.go_on(decisions);
-        self.describe(now);
+        self.advance(decisions);
+        self.update_support(now);
     }
 
     /// True when the reported state needs a fresh list of other managers. They affect only the report: a part that is `"auto"`
     /// stays off without them as well.
-    pub(super) fn wants_company(&self, now: BootTime) -> bool {
-        let is_fresh = |read_at: BootTime| now.since(read_at) < COMPANY_LASTS;
+    pub(super) fn needs_managers(&self, now: BootTime) -> bool {
+        let is_fresh = |read_at: BootTime| now.since(read_at) < MANAGERS_MAXIMUM_AGE;
         let is_auto = [self.config.zram.enabled, self.config.killer.enabled].contains(&Enabled::Auto);
-        is_auto && !self.company.read_at.is_some_and(is_fresh)
+        is_auto && !self.blockers.read_at.is_some_and(is_fresh)
     }
 
     /// Takes the other managers that were found.
-    pub(super) fn take_company(&mut self, now: BootTime, found: &[Found]) {
-        self.company.read_at = Some(now);
-        self.company.zram_doers = Job::Zram.doers(found);
-        self.company.killing_doers = Job::Killing.doers(found);
-        self.describe_parts();
+    pub(super) fn set_managers(&mut self, now: BootTime, found: &[FoundManager]) {
+        self.blockers.read_at = Some(now);
+        self.blockers.zram_managers = Job::Zram.managers(found);
+        self.blockers.killing_managers = Job::Killing.managers(found);
+        self.update_parts();
     }
 
     /// For how long a background group that grows is limited; `None` where none ever is.
-    pub(super) fn restrains_for(&self) -> Option<Duration> {
+    pub(super) fn restraint_duration(&self) -> Option<Duration> {
         (self.config.restraint_s > 0).then(|| Duration::from_secs(self.config.restraint_s))
     }
 
     /// Requests the next change of the plan, and after the last one what the killer needs.
-    fn go_on(&mut self, decisions: &mut Vec<Decision>) {
-        if self.plan.go_on(decisions) && std::mem::take(&mut self.is_killer_due) {
+    fn advance(&mut self, decisions: &mut Vec<Decision>) {
+        if self.plan.advance(decisions) && std::mem::take(&mut self.is_killer_due) {
             match self.config.killer.writeback.daily_kib {
-                0 => self.want_killer(),
+                0 => self.request_killer(),
                 _ => self.questions.push(Question::WritebackLimit),
             }
         }
     }
 
-    fn want_killer(&mut self) {
+    fn request_killer(&mut self) {
         let settings = serde_json::to_string(&self.config.killer).unwrap_or_default();
         let mut arguments = vec!["--settings".to_owned(), settings];
         arguments.extend(self.limit.is_some().then(|| "--limits".to_owned()));
         let names_backing = !self.config.zram.backing_device.is_empty();
         arguments.extend(names_backing.then(|| "--names-backing".to_owned()));
-        self.edition += 1;
-        self.killer = Some(Child { edition: self.edition, subcommand: KILLER, arguments });
+        self.generation += 1;
+        self.killer = Some(Child { generation: self.generation, subcommand: KILLER, arguments });
     }
 
     /// Has the kernel enforce the write-back budget, unless another program has set a limit: `switch` is `None` then.
-    fn hold_limit(&mut self, switch: Option<&Target>, decisions: &mut Vec<Decision>) {
+    fn lease_writeback_limit(&mut self, switch: Option<&Target>, decisions: &mut Vec<Decision>) {
         match switch {
             Some(target) => {
                 let action = Action::Lease { target: target.clone(), value: "1".to_owned(), until: BootTime::FOR_EVER };
@@ -161,7 +161,7 @@ impl MemoryPolicy {
                 self.limit = Some(target.clone());
                 decisions.push(Decision { action, reason });
             }
-            None => self.want_killer(),
+            None => self.request_killer(),
         }
     }
 
@@ -179,7 +179,7 @@ impl MemoryPolicy {
                 self.limit = None;
             }
             if self.killer.is_none() && self.config.killer.enabled.is_on() {
-                self.want_killer();
+                self.request_killer();
             }
             return;
         }
@@ -190,8 +190,8 @@ impl MemoryPolicy {
     }
 
     /// Tasks stall on memory: limits background groups that have grown since the previous sample.
-    fn hold_groups_back(&mut self, now: BootTime, groups: &[GroupSample], decisions: &mut Vec<Decision>) {
-        let before = std::mem::replace(&mut self.restraint.seen, groups.to_vec());
+    fn limit_growing_groups(&mut self, now: BootTime, groups: &[GroupSample], decisions: &mut Vec<Decision>) {
+        let before = std::mem::replace(&mut self.restraint.previous, groups.to_vec());
         let since = now.since(std::mem::replace(&mut self.restraint.at, now));
         let until = now + Duration::from_secs(self.config.restraint_s);
         let mut restraints = restrain(&before, groups, since, until);
@@ -202,15 +202,15 @@ impl MemoryPolicy {
         decisions.append(&mut restraints);
     }
 
-    fn fetches_back(&self) -> bool {
+    fn prefetches(&self) -> bool {
         self.killer.is_some() && self.config.killer.prefetch
     }
 
     /// Updates which parts are on.
-    fn describe_parts(&mut self) {
-        let Company { zram_doers, killing_doers, zram_obstacle, .. } = &self.company;
+    fn update_parts(&mut self) {
+        let PartBlockers { zram_managers, killing_managers, zram_obstacle, .. } = &self.blockers;
         let state = ZramState {
-            doers: zram_doers.as_deref(),
+            managers: zram_managers.as_deref(),
             obstacle: zram_obstacle.as_deref(),
             refusal: self.plan.refusal(),
             held: Some(self.plan.held().len()),
@@ -222,13 +222,13 @@ impl MemoryPolicy {
         };
         self.parts = vec![
             parts::zram(&self.config.zram, state),
-            parts::killer(&self.config.killer, killing_doers.as_deref(), killer),
+            parts::killer(&self.config.killer, killing_managers.as_deref(), killer),
         ];
     }
 
     /// Updates the reported state.
-    fn describe(&mut self, now: BootTime) {
-        self.describe_parts();
+    fn update_support(&mut self, now: BootTime) {
+        self.update_parts();
         let mut work = Vec::new();
         if !self.plan.held().is_empty() {
             let held: Vec<String> =
@@ -272,24 +272,24 @@ impl Policy for MemoryPolicy {
 
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
         match event {
-            Event::Foreground { processes } if self.fetches_back() => {
-                let line = |process: &Process| format!("{FRONT}{}", process.pid);
+            Event::Foreground { processes } if self.prefetches() => {
+                let line = |process: &Process| format!("{FOREGROUND_PREFIX}{}", process.pid);
                 self.lines.extend(processes.iter().map(line));
             }
             Event::MemoryStall => self.questions.push(Question::MemoryGroups),
             Event::StallsWatched { is_on } => self.restraint.is_watched = *is_on,
             Event::Child { pid } => self.killer_pid = *pid,
-            Event::Facts(Facts::MemoryGroups { groups }) => return self.hold_groups_back(now, groups, decisions),
-            Event::Facts(Facts::WritebackLimit { switch }) => self.hold_limit(switch.as_ref(), decisions),
+            Event::Facts(Facts::MemoryGroups { groups }) => return self.limit_growing_groups(now, groups, decisions),
+            Event::Facts(Facts::WritebackLimit { switch }) => self.lease_writeback_limit(switch.as_ref(), decisions),
             _ => return,
         }
-        self.describe(now);
+        self.update_support(now);
     }
 
     fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
         outcomes.iter().for_each(|outcome| self.take_outcome(outcome, decisions));
-        self.go_on(decisions);
-        self.describe(now);
+        self.advance(decisions);
+        self.update_support(now);
     }
 
     fn stop(&mut self, _decisions: &mut Vec<Decision>) {
@@ -298,7 +298,7 @@ impl Policy for MemoryPolicy {
 
     fn interest(&self) -> Interest {
         let stall = (self.config.restraint_s > 0).then_some(STALL);
-        Interest { foreground: self.fetches_back(), stall, ..Interest::default() }
+        Interest { foreground: self.prefetches(), stall, ..Interest::default() }
     }
 
     fn deadline(&self) -> Option<BootTime> {
@@ -317,7 +317,7 @@ impl Policy for MemoryPolicy {
         self.killer.as_ref()
     }
 
-    fn take_lines(&mut self, lines: &mut Vec<String>) {
+    fn take_child_input(&mut self, lines: &mut Vec<String>) {
         lines.append(&mut self.lines);
     }
 }

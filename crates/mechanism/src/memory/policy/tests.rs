@@ -2,7 +2,7 @@ use std::any::Any;
 
 use super::*;
 use crate::simulated::Kernel;
-use crate::{Enabled, Mechanism, Settings, Surroundings};
+use crate::{Enabled, Mechanism, ProbeContext, Settings};
 use brisk_sys::Root;
 
 struct Section(MemoryConfig);
@@ -71,7 +71,7 @@ impl Device {
     fn plan(&mut self, values: &[&str]) {
         let mut decisions = Vec::new();
         self.policy.plan.begin(values.iter().map(|value| zram(value)).collect());
-        self.policy.go_on(&mut decisions);
+        self.policy.advance(&mut decisions);
         self.carry_out(decisions);
     }
 
@@ -79,12 +79,15 @@ impl Device {
     fn configure(&mut self, config: MemoryConfig) {
         let folder = tempfile::tempdir().unwrap();
         let (root, settings) = (Root::at(folder.path()), Section(config));
-        let surroundings = Surroundings { root: &root, settings: &settings, is_new_configuration: true };
-        for step in [MemoryPolicy::let_go, |policy: &mut MemoryPolicy, around: &Surroundings<'_>, decisions: &mut _| {
-            policy.follow(at(2), around, decisions);
-        }] {
+        let probe_context = ProbeContext { root: &root, settings: &settings, is_new_configuration: true };
+        for step in [
+            MemoryPolicy::prepare_reconfigure,
+            |policy: &mut MemoryPolicy, around: &ProbeContext<'_>, decisions: &mut _| {
+                policy.reconfigure(at(2), around, decisions);
+            },
+        ] {
             let mut decisions = Vec::new();
-            step(&mut self.policy, &surroundings, &mut decisions);
+            step(&mut self.policy, &probe_context, &mut decisions);
             self.carry_out(decisions);
         }
     }
@@ -166,7 +169,7 @@ fn the_killer_starts_after_the_plan_and_on_a_new_configuration() {
     let foreground = Event::Foreground { processes: vec![Process { pid: 9, ..Process::default() }] };
     device.send(at(4), &foreground);
     let mut lines = Vec::new();
-    device.policy.take_lines(&mut lines);
+    device.policy.take_child_input(&mut lines);
     assert_eq!(lines, ["front 9"]);
     device.configure(with_killer(0));
     assert_eq!(device.policy.child(), Some(&child), "nothing has changed");

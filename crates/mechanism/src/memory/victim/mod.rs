@@ -93,7 +93,7 @@ impl VictimMode {
 
 /// Memory pressure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Situation {
+pub struct MemoryPressure {
     /// Free memory.
     pub free_kib: u64,
     /// File pages.
@@ -211,16 +211,16 @@ const LMKD_CRITICAL_ADJ: i16 = 0;
 const LMKD_HEAVIEST_UP_TO_ADJ: i16 = 200;
 
 /// The lowest `oom_score_adj` that `mode` would kill now; `None` when it would kill no process.
-pub fn adj_threshold(mode: VictimMode, situation: &Situation) -> Option<i16> {
+pub fn adj_threshold(mode: VictimMode, memory_pressure: &MemoryPressure) -> Option<i16> {
     match mode {
         // The headroom decides when to kill.
         VictimMode::Brisk => Some(i16::MIN),
         VictimMode::LmkRss | VictimMode::LmkPss | VictimMode::LmkPssSwap => {
-            let is_below = |&&(kib, _): &&(u64, i16)| situation.free_kib < kib && situation.file_kib < kib;
+            let is_below = |&&(kib, _): &&(u64, i16)| memory_pressure.free_kib < kib && memory_pressure.file_kib < kib;
             MINFREE.iter().find(is_below).map(|&(_, adj)| adj)
         }
-        VictimMode::LmkdPsi if situation.full_percent >= LMKD_CRITICAL_PERCENT => Some(LMKD_CRITICAL_ADJ),
-        VictimMode::LmkdPsi if situation.some_percent >= LMKD_MEDIUM_PERCENT => Some(LMKD_MEDIUM_ADJ),
+        VictimMode::LmkdPsi if memory_pressure.full_percent >= LMKD_CRITICAL_PERCENT => Some(LMKD_CRITICAL_ADJ),
+        VictimMode::LmkdPsi if memory_pressure.some_percent >= LMKD_MEDIUM_PERCENT => Some(LMKD_MEDIUM_ADJ),
         VictimMode::LmkdPsi => None,
         // `lmkd.rs` decides when to kill.
         VictimMode::Lmkd => Some(LMKD_CRITICAL_ADJ),
@@ -242,27 +242,28 @@ pub struct VictimChoice {
 pub fn order(
     mode: VictimMode,
     candidates: &[Candidate],
-    situation: &Situation,
+    memory_pressure: &MemoryPressure,
     protection: &Protection,
 ) -> Vec<Victim> {
-    let Some(threshold) = adj_threshold(mode, situation) else { return Vec::new() };
-    order_by(VictimChoice { mode, threshold, by_class: false }, candidates, situation, protection)
+    let Some(threshold) = adj_threshold(mode, memory_pressure) else { return Vec::new() };
+    order_by(VictimChoice { mode, threshold, by_class: false }, candidates, memory_pressure, protection)
 }
 
 /// The processes that would be killed by `choice`, in this order.
 pub fn order_by(
     choice: VictimChoice,
     candidates: &[Candidate],
-    situation: &Situation,
+    memory_pressure: &MemoryPressure,
     protection: &Protection,
 ) -> Vec<Victim> {
     let mode = choice.mode;
-    let may_go = |candidate: &&Candidate| candidate.oom_score_adj >= choice.threshold && !protection.covers(candidate);
+    let is_eligible =
+        |candidate: &&Candidate| candidate.oom_score_adj >= choice.threshold && !protection.covers(candidate);
     let mut ranked: Vec<(Rank, &Candidate, u64)> = candidates
         .iter()
-        .filter(may_go)
+        .filter(is_eligible)
         .map(|candidate| {
-            let kib = predicted_kib(mode, candidate, situation);
+            let kib = predicted_kib(mode, candidate, memory_pressure);
             (Rank::of(choice, candidate, kib), candidate, kib)
         })
         .filter(|&(_, _, kib)| kib > 0)
@@ -273,14 +274,14 @@ pub fn order_by(
         name: candidate.name.clone(),
         oom_score_adj: candidate.oom_score_adj,
         predicted_kib,
-        reason: reason(mode, candidate, situation),
+        reason: reason(mode, candidate, memory_pressure),
     };
     ranked.into_iter().map(victim).collect()
 }
 
-fn predicted_kib(mode: VictimMode, candidate: &Candidate, situation: &Situation) -> u64 {
+fn predicted_kib(mode: VictimMode, candidate: &Candidate, memory_pressure: &MemoryPressure) -> u64 {
     match mode {
-        VictimMode::Brisk => candidate.returned_kib(situation.swap_ratio),
+        VictimMode::Brisk => candidate.returned_kib(memory_pressure.swap_ratio),
         VictimMode::LmkPss => candidate.pss_kib.unwrap_or(candidate.rss_kib),
         VictimMode::LmkPssSwap => candidate
             .pss_kib
@@ -320,13 +321,13 @@ pub fn class(oom_score_adj: i16) -> i16 {
     oom_score_adj.div_euclid(100).saturating_mul(100)
 }
 
-fn reason(mode: VictimMode, candidate: &Candidate, situation: &Situation) -> String {
+fn reason(mode: VictimMode, candidate: &Candidate, memory_pressure: &MemoryPressure) -> String {
     let adj = candidate.oom_score_adj;
     match mode {
         VictimMode::Brisk => {
             let swapped = match candidate.swap_kib {
                 0 => String::new(),
-                kib => format!(" + {:.2} x {kib} KiB on swap", candidate.ratio(situation.swap_ratio)),
+                kib => format!(" + {:.2} x {kib} KiB on swap", candidate.ratio(memory_pressure.swap_ratio)),
             };
             let cost = match (candidate.relaunch_cost_ms, candidate.return_probability) {
                 (None, None) => "nothing is known of its relaunch".to_owned(),

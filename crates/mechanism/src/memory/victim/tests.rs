@@ -4,8 +4,8 @@ use super::*;
 use crate::memory::config::KillerConfig;
 use crate::memory::killer;
 
-const CALM: Situation =
-    Situation { free_kib: 1 << 20, file_kib: 1 << 20, some_percent: 0.0, full_percent: 0.0, swap_ratio: 0.25 };
+const CALM: MemoryPressure =
+    MemoryPressure { free_kib: 1 << 20, file_kib: 1 << 20, some_percent: 0.0, full_percent: 0.0, swap_ratio: 0.25 };
 
 fn app(pid: u32, oom_score_adj: i16, rss_anonymous_kib: u64, swap_kib: u64) -> Candidate {
     Candidate {
@@ -19,8 +19,8 @@ fn app(pid: u32, oom_score_adj: i16, rss_anonymous_kib: u64, swap_kib: u64) -> C
     }
 }
 
-fn pids(mode: VictimMode, candidates: &[Candidate], situation: &Situation) -> Vec<u32> {
-    order(mode, candidates, situation, &Protection::of_system(true)).iter().map(|victim| victim.pid).collect()
+fn pids(mode: VictimMode, candidates: &[Candidate], memory_pressure: &MemoryPressure) -> Vec<u32> {
+    order(mode, candidates, memory_pressure, &Protection::of_system(true)).iter().map(|victim| victim.pid).collect()
 }
 
 #[test]
@@ -60,8 +60,9 @@ fn likely_returns_and_slow_starts_are_killed_later() {
 // Verifies MEMORY-9.
 #[test]
 fn the_low_memory_killer_follows_its_table() {
-    let at = |free_mib: u64, file_mib: u64| Situation { free_kib: free_mib << 10, file_kib: file_mib << 10, ..CALM };
-    for (situation, threshold) in [
+    let at =
+        |free_mib: u64, file_mib: u64| MemoryPressure { free_kib: free_mib << 10, file_kib: file_mib << 10, ..CALM };
+    for (memory_pressure, threshold) in [
         (at(64, 10), None),
         (at(10, 64), None),
         (at(63, 63), Some(705)),
@@ -70,9 +71,9 @@ fn the_low_memory_killer_follows_its_table() {
         (at(5, 5), Some(0)),
         (at(5, 15), Some(352)),
     ] {
-        assert_eq!(adj_threshold(VictimMode::LmkRss, &situation), threshold, "{situation:?}");
-        assert_eq!(adj_threshold(VictimMode::LmkPss, &situation), threshold, "{situation:?}");
-        assert_eq!(adj_threshold(VictimMode::LmkPssSwap, &situation), threshold, "{situation:?}");
+        assert_eq!(adj_threshold(VictimMode::LmkRss, &memory_pressure), threshold, "{memory_pressure:?}");
+        assert_eq!(adj_threshold(VictimMode::LmkPss, &memory_pressure), threshold, "{memory_pressure:?}");
+        assert_eq!(adj_threshold(VictimMode::LmkPssSwap, &memory_pressure), threshold, "{memory_pressure:?}");
     }
     let mut candidates =
         [app(10, 529, 20_000, 0), app(11, 705, 10_000, 90_000), app(12, 705, 30_000, 0), app(13, 0, 99_000, 0)];
@@ -89,16 +90,16 @@ fn the_low_memory_killer_follows_its_table() {
 // Verifies MEMORY-9.
 #[test]
 fn lmkd_follows_pressure_and_kills_the_oldest_background() {
-    let under = |some_percent, full_percent| Situation { some_percent, full_percent, ..CALM };
+    let under = |some_percent, full_percent| MemoryPressure { some_percent, full_percent, ..CALM };
     let old = |pid, adj, background_s| Candidate {
         background_s: Some(background_s),
         ..app(pid, adj, 10_000 * u64::from(pid), 0)
     };
     let candidates = [old(10, 900, 5), old(11, 900, 500), old(12, 600, 900), old(13, 200, 1), old(14, 200, 9)];
-    for (situation, expected) in
+    for (memory_pressure, expected) in
         [(under(1.0, 0.5), vec![]), (under(7.0, 0.5), vec![11, 10]), (under(90.0, 70.0), vec![11, 10, 12, 14, 13])]
     {
-        assert_eq!(pids(VictimMode::LmkdPsi, &candidates, &situation), expected, "{situation:?}");
+        assert_eq!(pids(VictimMode::LmkdPsi, &candidates, &memory_pressure), expected, "{memory_pressure:?}");
     }
 }
 
@@ -226,15 +227,15 @@ proptest! {
         candidates in prop::collection::vec(any_candidate(), 0..40), floor in -1000i16..=1000, swap_ratio in -1.0f64..3.0,
         free_kib in 0u64..1 << 17, file_kib in 0u64..1 << 17, some_percent in 0.0f64..100.0, full_percent in 0.0f64..100.0,
     ) {
-        let situation = Situation { free_kib, file_kib, some_percent, full_percent, swap_ratio };
+        let memory_pressure = MemoryPressure { free_kib, file_kib, some_percent, full_percent, swap_ratio };
         let protection = Protection { adj_floor: floor, ..Protection::of_system(true) };
         for mode in [VictimMode::Brisk, VictimMode::LmkRss, VictimMode::LmkPss, VictimMode::LmkPssSwap, VictimMode::LmkdPsi, VictimMode::Lmkd] {
-            let victims = order(mode, &candidates, &situation, &protection);
+            let victims = order(mode, &candidates, &memory_pressure, &protection);
             prop_assert!(victims.len() <= candidates.len());
             for victim in &victims {
                 prop_assert!(victim.pid > 1 && victim.oom_score_adj >= floor && victim.predicted_kib > 0, "{victim:?}");
                 prop_assert!(!["init", "zygote64"].contains(&victim.name.as_str()));
-                prop_assert!(adj_threshold(mode, &situation).is_some_and(|threshold| victim.oom_score_adj >= threshold));
+                prop_assert!(adj_threshold(mode, &memory_pressure).is_some_and(|threshold| victim.oom_score_adj >= threshold));
             }
             let key = |victim: &Victim| if mode == VictimMode::Brisk { class(victim.oom_score_adj) } else { victim.oom_score_adj };
             prop_assert!(victims.is_sorted_by(|one, other| key(one) >= key(other)), "the class comes first");
@@ -246,7 +247,7 @@ proptest! {
     fn within_a_class_the_largest_return_is_killed_first(candidates in prop::collection::vec(any_candidate(), 0..40), swap_ratio in 0.0f64..1.0) {
         let unknown = |candidate: Candidate| Candidate { relaunch_cost_ms: None, return_probability: None, ..candidate };
         let candidates: Vec<Candidate> = candidates.into_iter().map(unknown).collect();
-        let victims = order(VictimMode::Brisk, &candidates, &Situation { swap_ratio, ..CALM }, &Protection::of_system(true));
+        let victims = order(VictimMode::Brisk, &candidates, &MemoryPressure { swap_ratio, ..CALM }, &Protection::of_system(true));
         for pair in victims.windows(2) {
             let same = class(pair[0].oom_score_adj) == class(pair[1].oom_score_adj);
             prop_assert!(!same || pair[0].predicted_kib >= pair[1].predicted_kib, "{pair:?}");

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::opening::makes_room_for_opening;
+use super::opening::delays_opening;
 use super::{LEASE, PlacementPolicy};
 use crate::placement::config::Rule;
 use crate::placement::cores::Split;
-use crate::placement::step::{Demands, Rung, Step};
+use crate::placement::step::{DesiredValues, Step, StepKind};
 use crate::placement::threads::classify::Class;
 use crate::placement::threads::roster::Member;
 use crate::{Decision, Target};
@@ -25,23 +25,24 @@ impl PlacementPolicy {
             _ => Class::Bulk,
         };
         let mut busy = self.roster.busy(least, &self.config.excluded_commands, self.maximum());
-        busy.retain(|member| self.opening.is_none() || makes_room_for_opening(member));
+        busy.retain(|member| self.opening.is_none() || delays_opening(member));
         busy
     }
 
     /// True while the foreground has no more busy threads than reserved cores.
     pub(super) fn fits(&self, split: &Split) -> bool {
-        self.roster.busy_front().count() <= split.reserved.len()
+        self.roster.busy_foreground_threads().count() <= split.reserved.len()
     }
 
     /// Applies the step in force to the threads that it restricts now, and releases all others.
     pub(super) fn apply(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
-        let Some(held) = &self.held else { return self.hold_standing(now, decisions) };
-        let (step, standing) = (held.step.clone(), self.standing_demands(now));
+        let Some(held) = &self.held else { return self.apply_group_demands(now, decisions) };
+        let (step, group_weights) = (held.step.clone(), self.group_demands_in_force(now));
         let wanted = self.wanted(now, &step);
-        let reason = self.words(&step);
-        self.make(now, &wanted, &reason, decisions);
-        let does = |(target, value): (&Target, &String)| standing.get(target) != Some(value) && self.leased.has(target);
+        let reason = self.describe(&step);
+        self.reconcile_leases(now, &wanted, &reason, decisions);
+        let does =
+            |(target, value): (&Target, &String)| group_weights.get(target) != Some(value) && self.leased.has(target);
         if !wanted.iter().any(does) {
             let refusal = self.leased.refusals().next().map(|(_, error)| error.to_owned());
             match refusal {
@@ -53,13 +54,13 @@ impl PlacementPolicy {
     }
 
     /// All demands while `step` is in force.
-    fn wanted(&self, now: BootTime, step: &Step) -> Demands {
-        let mut wanted = self.standing_demands(now);
+    fn wanted(&self, now: BootTime, step: &Step) -> DesiredValues {
+        let mut wanted = self.group_demands_in_force(now);
         // By brisk's own rule, whole groups are deprioritised only while the foreground does not run less because of that.
         let may_be_whole = self.config.rule != Rule::Brisk || !wanted.is_empty();
-        let whole = if may_be_whole { self.whole_demands(now, step) } else { Demands::new() };
+        let whole = if may_be_whole { self.group_demands(now, step) } else { DesiredValues::new() };
         let busy = self.busy(step);
-        let of_threads: Demands = busy.into_iter().flat_map(|member| self.demands_of(step, member)).collect();
+        let of_threads: DesiredValues = busy.into_iter().flat_map(|member| self.demands_of(step, member)).collect();
         if !of_threads.is_empty() {
             wanted.extend(self.demands_of_light(step));
         }
@@ -68,13 +69,13 @@ impl PlacementPolicy {
         wanted
     }
 
-    /// True where `step` would change anything beyond the standing demands.
-    pub(super) fn adds(&self, now: BootTime, step: &Step) -> bool {
-        self.wanted(now, step) != self.standing_demands(now)
+    /// True where `step` would change anything beyond the group demands in force.
+    pub(super) fn changes_anything(&self, now: BootTime, step: &Step) -> bool {
+        self.wanted(now, step) != self.group_demands_in_force(now)
     }
 
     /// True for a thread in a group or session that may be deprioritised as a whole: its own nice value would have no effect.
-    fn is_in_whole(&self, member: &Member) -> bool {
+    fn is_in_lowerable_group(&self, member: &Member) -> bool {
         let group = self.task_groups.of(member).filter(|group| self.may_lower(group));
         group.is_some_and(|group| self.leased.refusal(&group).is_none())
     }
@@ -83,17 +84,17 @@ impl PlacementPolicy {
     fn demands_of(&self, step: &Step, member: &Member) -> Vec<(Target, String)> {
         let Some(facts) = &member.facts else { return Vec::new() };
         let nice_levels = self.nice_levels();
-        let is_about_weight = step.rung() != Rung::Isolate && facts.priority.policy == SchedulingPolicy::Other;
-        if is_about_weight && self.is_in_whole(member) {
+        let is_about_weight = step.kind() != StepKind::Isolate && facts.priority.policy == SchedulingPolicy::Other;
+        if is_about_weight && self.is_in_lowerable_group(member) {
             return step.clamp_of(facts, &self.machine).into_iter().collect();
         }
         // A move to a cpuset may lose the binding of a thread, and a moved process may have threads that are not bulk.
         let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
-        let takes_others = || {
+        let moves_other_threads = || {
             let whole_process = facts.groups.cpu.as_ref().is_some_and(|from| from.whole_process);
-            whole_process && !self.roster.is_single(member.thread.pid)
+            whole_process && !self.roster.is_single_threaded(member.thread.pid)
         };
-        if facts.groups != Memberships::default() && (self.without_groups || is_bound || takes_others()) {
+        if facts.groups != Memberships::default() && (self.without_groups || is_bound || moves_other_threads()) {
             let facts = ThreadFacts { groups: Memberships::default(), ..facts.clone() };
             return step.demands_of(&facts, nice_levels, &self.machine);
         }
@@ -105,19 +106,19 @@ impl PlacementPolicy {
     }
 
     /// Finds the groups that may be deprioritised, if there are bulk threads, and requests the facts that this needs.
-    pub(super) fn spare_groups(&mut self, now: BootTime) {
+    pub(super) fn update_task_groups(&mut self, now: BootTime) {
         if !self.config.sessions && self.config.groups == GroupChoice::Off {
             return;
         }
         let (excluded, maximum) = (&self.config.excluded_commands, self.maximum());
         let bulk = self.roster.busy(Class::Bulk, excluded, maximum);
         let moving = if self.may_be_moved() { self.roster.roots().clone() } else { BTreeSet::new() };
-        self.task_groups.spare((now, &self.roster, excluded), &bulk, &moving, (&mut self.unknown, maximum));
+        self.task_groups.update((now, &self.roster, excluded), &bulk, &moving, (&mut self.unknown, maximum));
     }
 
     /// True while the foreground is so new that its manager may still move it into a control group of its own.
     pub(super) fn may_be_moved(&self) -> bool {
-        self.moved_until.is_some() && self.task_groups.may_have_weights()
+        self.may_be_moved_until.is_some() && self.task_groups.may_compete_by_weight()
     }
 
     /// True where the configuration permits to deprioritise this group.
@@ -126,14 +127,20 @@ impl PlacementPolicy {
     }
 
     /// A description of `step` on this device.
-    pub(super) fn words(&self, step: &Step) -> String {
-        let clamp = step.modest_clamp(&self.machine);
+    pub(super) fn describe(&self, step: &Step) -> String {
+        let clamp = step.smallest_core_clamp(&self.machine);
         let clamp = clamp.map(|clamp| format!(" and clamped to fit the smallest core (uclamp.max {clamp})"));
         format!("{step}{}", clamp.unwrap_or_default())
     }
 
     /// Changes the leases into `wanted`.
-    pub(super) fn make(&mut self, now: BootTime, wanted: &Demands, reason: &str, decisions: &mut Vec<Decision>) {
+    pub(super) fn reconcile_leases(
+        &mut self,
+        now: BootTime,
+        wanted: &DesiredValues,
+        reason: &str,
+        decisions: &mut Vec<Decision>,
+    ) {
         let reasons = (reason, "the restriction is no longer needed");
         self.leased.reconcile(now, wanted, LEASE, reasons, decisions);
     }
@@ -144,34 +151,34 @@ impl PlacementPolicy {
 
     /// Ends the step in force; whole sessions and groups stay deprioritised.
     pub(super) fn end_step(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
-        self.rejoin_foreground(decisions);
+        self.release_temporary_masks(decisions);
         if self.held.take().is_some() || !self.leased.is_empty() {
             self.window.clear();
         }
         reason.clone_into(&mut self.reason);
         let is_whole = |target: &Target| matches!(target, Target::GroupWeight(_) | Target::Autogroup(_));
-        let goes_on = self.standing.is_some();
+        let goes_on = self.group_weights.is_some();
         self.leased.release_where(reason, decisions, |target| !(goes_on && is_whole(target)));
-        self.doubt_facts();
+        self.invalidate_facts();
     }
 
     pub(super) fn release_all(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
-        self.rejoin_foreground(decisions);
-        self.standing = None;
+        self.release_temporary_masks(decisions);
+        self.group_weights = None;
         if self.held.take().is_some() || !self.leased.is_empty() {
             self.window.clear();
         }
         reason.clone_into(&mut self.reason);
         if !self.leased.is_empty() {
             self.leased.release_where(reason, decisions, |_| true);
-            self.doubt_facts();
+            self.invalidate_facts();
         }
     }
 
     /// The kernel refused the whole step: ends it, and adds it to the back-off.
     pub(super) fn give_up(&mut self, now: BootTime, error: &str) {
         let Some(held) = self.held.take() else { return };
-        self.back_off.add(now, held.step.rung());
+        self.back_off.add(now, held.step.kind());
         self.window.clear();
         self.reason = format!("nothing is done, because the device refused: {error}");
     }
@@ -183,10 +190,10 @@ impl PlacementPolicy {
 
     /// Has facts read again, except for threads that show leased values, and for threads in a leased group or session: without
     /// their facts that lease would end.
-    pub(super) fn doubt_facts(&mut self) {
+    pub(super) fn invalidate_facts(&mut self) {
         let of_group = |member: &&Member| self.task_groups.of(member).is_some_and(|group| self.leased.has(&group));
         let mut leased: BTreeSet<u32> = self.leased.in_force().filter_map(|(target, _)| target.thread()).collect();
         leased.extend(self.roster.members().filter(of_group).map(|member| member.thread.tid));
-        self.roster.doubt_facts(|tid| !leased.contains(&tid));
+        self.roster.invalidate_facts(|tid| !leased.contains(&tid));
     }
 }

@@ -2,104 +2,104 @@
 
 use std::time::Duration;
 
-use super::{AT_REST, EVIDENCE, Held, PlacementPolicy, WINDOW};
+use super::{EVIDENCE, Held, IDLE_DEMAND, PlacementPolicy, WINDOW};
 use crate::placement::cores::Split;
 use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise};
-use crate::placement::step::{Rung, Step};
-use crate::placement::trial::{Missed, Rhythms, Trial, TrialVerdict, is_less};
+use crate::placement::step::{Step, StepKind};
+use crate::placement::trial::{MissedPeriod, PeriodicThreads, Trial, TrialVerdict, waits_less};
 use crate::{Action, Decision, Target};
 use brisk_sys::BootTime;
 use brisk_sys::sched::threads::Sample;
 
 /// What a foreground runs at its start says little about what it runs afterwards: after a first trial in which it waits less
 /// and runs less, the step stays this long and is then chosen again.
-const START: Duration = Duration::from_secs(5);
+const START_GRACE: Duration = Duration::from_secs(5);
 /// A rejected step is compared again with this much time without it.
 const SECOND_SAMPLE: Duration = Duration::from_millis(500);
 /// What is done outside the ladder, without a trial.
-const WHOLE: &str = "only whole sessions or groups of bulk threads are deprioritised";
+const ONLY_GROUPS_REASON: &str = "only whole sessions or groups of bulk threads are deprioritised";
 /// Why a reservation ends.
-const OUTGROWS: &str = "the foreground needs more cores than are reserved";
+const OUTGROWN_REASON: &str = "the foreground needs more cores than are reserved";
 /// A foreground outgrows its reserved cores when its parallelism exceeds their number by this, and the excess is at least the
 /// minimum gain's share of its parallelism.
-const MORE_THAN_RESERVED: f64 = 0.25;
+const EXCESS_CORES: f64 = 0.25;
 /// The same limit during the trial of a reservation.
-const OUTGROWN: f64 = 0.15;
+const EXCESS_CORES_IN_TRIAL: f64 = 0.15;
 /// A foreground with a lower CPU demand is light itself: the scheduler serves it at once.
-const LIGHT_FRONT: f64 = 0.1;
+const LIGHT_FOREGROUND: f64 = 0.1;
 
 impl PlacementPolicy {
     /// Judges the step in force or chooses one, and applies it.
-    pub(super) fn climb(&mut self, now: BootTime, totals: Totals, sample: &Sample, decisions: &mut Vec<Decision>) {
-        self.stand(now, totals);
+    pub(super) fn run_ladder(&mut self, now: BootTime, totals: Totals, sample: &Sample, decisions: &mut Vec<Decision>) {
+        self.update_group_weights(now, totals);
         if self.held.is_some() {
-            self.watch(now, totals, sample, decisions);
+            self.judge_step(now, totals, sample, decisions);
         }
         match &self.held {
             None => self.choose(now, decisions),
             Some(_) => {
-                let parted = self.part_front(now);
-                decisions.extend(parted);
+                let spread = self.spread_foreground(now);
+                decisions.extend(spread);
                 self.apply(now, decisions);
             }
         }
-        self.hold_standing(now, decisions);
+        self.apply_group_demands(now, decisions);
     }
 
     /// Judges the step in force.
-    fn watch(&mut self, now: BootTime, totals: Totals, sample: &Sample, decisions: &mut Vec<Decision>) {
-        let least = self.least_gain();
+    fn judge_step(&mut self, now: BootTime, totals: Totals, sample: &Sample, decisions: &mut Vec<Decision>) {
+        let least = self.minimum_gain();
         let Some(held) = &mut self.held else { return };
-        let missed = held.rhythms.take(now, sample, &self.roster);
-        if !self.hear(now, &missed, decisions) {
+        let missed = held.periodic_threads.take(now, sample, &self.roster);
+        if !self.on_missed_periods(now, &missed, decisions) {
             return;
         }
         let Some(held) = &mut self.held else { return };
         if let Some(trial) = &mut held.trial {
             match trial.take(now, totals) {
                 TrialVerdict::Open => {
-                    if lacking(&held.step, trial.after().runnable(), least) > OUTGROWN {
-                        self.take_back(now, OUTGROWS, decisions);
+                    if missing_cores(&held.step, trial.after().runnable(), least) > EXCESS_CORES_IN_TRIAL {
+                        self.revert_step(now, OUTGROWN_REASON, decisions);
                     }
                     return;
                 }
                 TrialVerdict::Useless(why) => {
-                    let rung = held.step.rung();
-                    if !self.back_off.knows(rung) {
-                        self.refused = Some((rung, trial.after().wait_share()));
+                    let kind = held.step.kind();
+                    if !self.back_off.has_failed(kind) {
+                        self.rejected = Some((kind, trial.after().wait_share()));
                     }
-                    return self.take_back(now, &format!("it did not help: {why}"), decisions);
+                    return self.revert_step(now, &format!("it did not help: {why}"), decisions);
                 }
-                TrialVerdict::Unclear(why) => return self.doubt(now, &why, decisions),
+                TrialVerdict::Unclear(why) => return self.on_unclear_trial(now, &why, decisions),
                 TrialVerdict::Helps => {
                     let after = trial.after();
-                    held.trial = trial.again(now);
-                    let missed = held.rhythms.judge(now, &self.roster);
-                    if self.hear(now, &missed, decisions) {
+                    held.trial = trial.confirming(now);
+                    let missed = held.periodic_threads.judge(now, &self.roster);
+                    if self.on_missed_periods(now, &missed, decisions) {
                         self.confirm(now, after, decisions);
                     }
                     return;
                 }
             }
         }
-        if self.window.span() >= WINDOW.mul_f64(0.9) && self.window.totals().runnable() < AT_REST {
+        if self.window.span() >= WINDOW.mul_f64(0.9) && self.window.totals().runnable() < IDLE_DEMAND {
             return self.end_step("the foreground is idle", decisions);
         }
         if now >= held.until {
             return self.end_step("expired: to be chosen again", decisions);
         }
-        if lacking(&held.step, self.window.parallelism(), least) > MORE_THAN_RESERVED {
-            self.end_step(OUTGROWS, decisions);
+        if missing_cores(&held.step, self.window.parallelism(), least) > EXCESS_CORES {
+            self.end_step(OUTGROWN_REASON, decisions);
         }
     }
 
     /// Lets light threads that `missed` their period return to the reserved cores. If one was not kept off them, the step is
     /// reverted. True while the step continues.
-    fn hear(&mut self, now: BootTime, missed: &[Missed], decisions: &mut Vec<Decision>) -> bool {
-        let goes_on = self.free_light(missed);
+    fn on_missed_periods(&mut self, now: BootTime, missed: &[MissedPeriod], decisions: &mut Vec<Decision>) -> bool {
+        let goes_on = self.unconfine_light(missed);
         if !goes_on {
             let missed: Vec<&str> = missed.iter().map(|missed| missed.text.as_str()).collect();
-            self.take_back(now, &format!("a light thread misses its period: {}", missed.join(", ")), decisions);
+            self.revert_step(now, &format!("a light thread misses its period: {}", missed.join(", ")), decisions);
         }
         goes_on
     }
@@ -109,35 +109,38 @@ impl PlacementPolicy {
         let Some(held) = &self.held else { return };
         let step = held.step.clone();
         if held.trial.is_none() {
-            self.back_off.forgive(step.rung());
-            self.doubted = None;
+            self.back_off.reset(step.kind());
+            self.unclear_step = None;
         }
-        self.reason =
-            format!("{}: the foreground waits {:.0} % of its busy time", self.words(&step), after.wait_share() * 100.0);
+        self.reason = format!(
+            "{}: the foreground waits {:.0} % of its busy time",
+            self.describe(&step),
+            after.wait_share() * 100.0
+        );
         let next = match &step {
             Step::Weight => Some(Step::Idle),
             // Foreground threads wait for each other on the reserved cores.
             Step::Isolate(split) if after.runnable() > split.reserved.len() as f64 + CORE_SLACK => Some(Step::Weight),
             _ => None,
         };
-        let next = next.filter(|next| self.back_off.allows(now, next.rung()));
-        if let Some(next) = next.filter(|_| after.gain_bound() >= self.least_gain()) {
+        let next = next.filter(|next| self.back_off.allows(now, next.kind()));
+        if let Some(next) = next.filter(|_| after.gain_bound() >= self.minimum_gain()) {
             let reason = format!("{:.0} % could still be gained", after.gain_bound() * 100.0);
             self.begin(now, next, after, Some(step), &reason, decisions);
         }
     }
 
-    fn least_gain(&self) -> f64 {
+    fn minimum_gain(&self) -> f64 {
         self.config.minimum_gain_percent / 100.0
     }
 
-    /// Chooses a rung when there is enough evidence.
+    /// Chooses a step when there is enough evidence.
     fn choose(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         if self.window.span() < EVIDENCE {
             return;
         }
         let (totals, parallelism) = (self.window.totals(), self.window.parallelism());
-        let advice = advise(totals.gain_bound(), parallelism, self.least_gain(), &self.machine);
+        let advice = advise(totals.gain_bound(), parallelism, self.minimum_gain(), &self.machine);
         let seen = format!(
             "the foreground waits {:.0} % of its busy time on {parallelism:.2} CPUs while bulk threads use {:.2}: {:.0} % \
              to gain at most",
@@ -145,9 +148,9 @@ impl PlacementPolicy {
             totals.bulk_rate(),
             totals.gain_bound() * 100.0
         );
-        let done = if self.standing_demands(now).is_empty() { "nothing is done" } else { WHOLE };
+        let done = if self.group_demands_in_force(now).is_empty() { "nothing is done" } else { ONLY_GROUPS_REASON };
         let isolate = match advice {
-            _ if totals.runnable() < LIGHT_FRONT => {
+            _ if totals.runnable() < LIGHT_FOREGROUND => {
                 return self.reason = format!("{done}: the foreground needs little CPU time");
             }
             Advice::Nothing => return self.reason = format!("{done}: {seen}"),
@@ -155,17 +158,17 @@ impl PlacementPolicy {
             Advice::Weight => None,
         };
         let may_be_tried = |step: &Step| {
-            let rung = step.rung();
-            self.back_off.allows(now, rung) || self.was_refused_by_chance(rung, &totals)
+            let kind = step.kind();
+            self.back_off.allows(now, kind) || self.was_rejected_by_chance(kind, &totals)
         };
-        // Where every thread that could be deprioritised already is, as part of a whole, the next rung is the lowest possible.
-        let least = match done == WHOLE && !self.adds(now, &Step::Weight) {
-            true => Some(Step::Idle).filter(|step| self.adds(now, step)),
+        // Where every thread that could be deprioritised already is, as part of a whole, the next step is the lowest possible.
+        let least = match done == ONLY_GROUPS_REASON && !self.changes_anything(now, &Step::Weight) {
+            true => Some(Step::Idle).filter(|step| self.changes_anything(now, step)),
             false => Some(Step::Weight),
         };
         match isolate.into_iter().chain(least).find(may_be_tried) {
             Some(step) => {
-                self.refused = self.refused.filter(|(rung, _)| *rung != step.rung());
+                self.rejected = self.rejected.filter(|(kind, _)| *kind != step.kind());
                 self.begin(now, step, totals, None, &seen, decisions);
             }
             None => self.reason = format!("{done} until the back-off after a failed trial ends: {seen}"),
@@ -174,9 +177,10 @@ impl PlacementPolicy {
 
     /// True where the foreground waits so much longer without the rejected step that it helped after all: the baseline was too
     /// short. Only once, because a foreground that changes all the time would otherwise cause endless trials.
-    fn was_refused_by_chance(&self, rung: Rung, without: &Totals) -> bool {
+    fn was_rejected_by_chance(&self, kind: StepKind, without: &Totals) -> bool {
         let is_seen = self.window.span() >= SECOND_SAMPLE;
-        self.refused.is_some_and(|(refused, waits)| is_seen && refused == rung && is_less(waits, without.wait_share()))
+        self.rejected
+            .is_some_and(|(rejected, waits)| is_seen && rejected == kind && waits_less(waits, without.wait_share()))
     }
 
     /// Starts a trial of `step`, if it changes anything.
@@ -190,9 +194,9 @@ impl PlacementPolicy {
         decisions: &mut Vec<Decision>,
     ) {
         let trial = Trial::new(now, Duration::from_millis(self.config.trial_ms), before);
-        let rhythms = Rhythms::of(&self.roster, trial.settles());
-        self.reason = format!("{}, on trial: {seen}", self.words(&step));
-        self.held = Some(Held::new(step, now, Some(trial), rhythms, in_force));
+        let periodic_threads = PeriodicThreads::of(&self.roster, trial.warm_up_ends());
+        self.reason = format!("{}, on trial: {seen}", self.describe(&step));
+        self.held = Some(Held::new(step, now, Some(trial), periodic_threads, in_force));
         let begun = decisions.len();
         self.apply(now, decisions);
         if self.held.is_none() {
@@ -206,7 +210,7 @@ impl PlacementPolicy {
             matches!(decision.action, Action::Lease { target: Target::CpuAffinity { .. }, .. } | Action::Release { .. })
         };
         let masks = decisions[begun..].iter().take_while(|decision| is_mask(decision)).count();
-        let moved = [self.fetch_front(now), self.part_front(now)].concat();
+        let moved = [self.migrate_foreground(now), self.spread_foreground(now)].concat();
         decisions.splice(begun + masks..begun + masks, moved);
     }
 
@@ -219,36 +223,36 @@ impl PlacementPolicy {
     }
 
     /// The foreground waits less and runs less. At its start the likely cause is the foreground itself, so the step stays for
-    /// `START`. Later the step is ended, and the next trial compares with a measurement without it.
-    fn doubt(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
+    /// `START_GRACE`. Later the step is ended, and the next trial compares with a measurement without it.
+    fn on_unclear_trial(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
-        let rung = held.step.rung();
-        let is_known = held.before.is_some() || self.doubted == Some(rung) || self.back_off.knows(rung);
+        let kind = held.step.kind();
+        let is_known = held.before.is_some() || self.unclear_step == Some(kind) || self.back_off.has_failed(kind);
         if is_known {
-            self.doubted = None;
-            return self.take_back(now, &format!("it did not help: {why}"), decisions);
+            self.unclear_step = None;
+            return self.revert_step(now, &format!("it did not help: {why}"), decisions);
         }
-        self.doubted = Some(rung);
+        self.unclear_step = Some(kind);
         if std::mem::take(&mut self.is_start) {
             held.trial = None;
-            held.until = now + START;
+            held.until = now + START_GRACE;
             let step = held.step.clone();
-            return self.reason = format!("{}, for now: {why}", self.words(&step));
+            return self.reason = format!("{}, for now: {why}", self.describe(&step));
         }
         self.end_step(&format!("measured without it: {why}"), decisions);
     }
 
     /// Reverts the step in force, and adds it to the back-off.
-    pub(super) fn take_back(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
+    pub(super) fn revert_step(&mut self, now: BootTime, why: &str, decisions: &mut Vec<Decision>) {
         let Some(held) = self.held.take() else { return };
-        let rung = held.step.rung();
-        self.back_off.add(now, rung);
+        let kind = held.step.kind();
+        self.back_off.add(now, kind);
         self.window.clear();
         match held.before {
             Some(step) => {
-                self.reason = format!("{} again: {why}", self.words(&step));
-                let rhythms = Rhythms::of(&self.roster, now);
-                self.held = Some(Held::new(step, now, None, rhythms, None));
+                self.reason = format!("{} again: {why}", self.describe(&step));
+                let periodic_threads = PeriodicThreads::of(&self.roster, now);
+                self.held = Some(Held::new(step, now, None, periodic_threads, None));
                 self.apply(now, decisions);
             }
             None => self.end_step(why, decisions),
@@ -258,7 +262,9 @@ impl PlacementPolicy {
 
 /// How many cores a foreground of this parallelism lacks beyond those reserved, if that is worth the minimum gain. The kernel
 /// accounts a wait when it ends, so an early estimate is a few percent too low; choosing again would give the same result.
-fn lacking(step: &Step, parallelism: f64, least_gain: f64) -> f64 {
+fn missing_cores(step: &Step, parallelism: f64, minimum_gain: f64) -> f64 {
     let Step::Isolate(split) = step else { return 0.0 };
-    Some(parallelism - split.reserved.len() as f64).filter(|lacking| *lacking > parallelism * least_gain).unwrap_or(0.0)
+    Some(parallelism - split.reserved.len() as f64)
+        .filter(|missing_cores| *missing_cores > parallelism * minimum_gain)
+        .unwrap_or(0.0)
 }

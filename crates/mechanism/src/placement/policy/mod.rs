@@ -1,27 +1,27 @@
 //! Decides what is done for the foreground, when it is judged, and when it ends: pure, from samples and the time.
 //!
 //! A ladder: nothing is done; bulk threads get a lower weight; they run only on idle CPU time; cores are reserved. The gain
-//! bound chooses the rung, a trial keeps or reverts it, and after a minute everything is chosen again, so that no step stays
+//! bound chooses the step, a trial keeps or reverts it, and after a minute everything is chosen again, so that no step stays
 //! that no longer helps.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use self::standing::Standing;
+use self::group_weights::GroupWeights;
 use super::back_off::BackOff;
 use super::config::{PlacementConfig, Rule};
-use super::contention::Contention;
 use super::cores::Machine;
 use super::gain::Window;
 use super::groups::task_groups::TaskGroups;
-use super::step::{Rung, Step};
+use super::step::{Step, StepKind};
+use super::storage_contention::StorageContention;
 use super::thesis;
 use super::threads::inherited::InheritedAttributes;
 use super::threads::roster::Roster;
-use super::trial::{Rhythms, Trial};
+use super::trial::{PeriodicThreads, Trial};
 use crate::deference::Deference;
 use crate::{
-    Decision, Effect, Event, Facts, Holdings, Interest, Job, Outcome, Policy, Question, Support, SupportState, Target,
+    Decision, Effect, Event, Facts, Interest, Job, LeaseSet, Outcome, Policy, Question, Support, SupportState, Target,
     ThreadDemand, ThreadSampling,
 };
 use brisk_sys::BootTime;
@@ -34,7 +34,7 @@ const EVIDENCE: Duration = Duration::from_millis(100);
 /// The period over which parallelism and gain are measured.
 const WINDOW: Duration = Duration::from_secs(1);
 /// A step is released and chosen again after this long.
-const CHOSEN_FOR: Duration = Duration::from_secs(60);
+const REEVALUATE_AFTER: Duration = Duration::from_secs(60);
 /// Leases last longer than that: they expire only if the daemon hangs.
 const LEASE: Duration = Duration::from_secs(90);
 /// Facts of bulk threads are read again after this long, to notice changes by the user.
@@ -45,13 +45,13 @@ const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
 /// Why everything is released before a probe.
 const CHANGED: &str = "the device or the configuration changed";
 /// For this long after a start a service manager may still move a process into a control group of its own.
-const MOVED: Duration = Duration::from_millis(500);
+const MAY_BE_MOVED_FOR: Duration = Duration::from_millis(500);
 /// The control groups of threads that begin to work with a new foreground are learned from one sample to the next. Until then no
 /// further group is deprioritised, so these samples follow each other at once. Each delays a frame, so there are few.
 const QUICK_SAMPLES: u32 = 3;
 const QUICK_SAMPLE_MS: u64 = 5;
 /// A foreground with a lower CPU demand is idle.
-const AT_REST: f64 = 0.01;
+const IDLE_DEMAND: f64 = 0.01;
 
 /// The placement mechanism's state and its decisions.
 #[derive(Debug)]
@@ -71,36 +71,36 @@ pub struct PlacementPolicy {
     unknown: Vec<u32>,
     held: Option<Held>,
     /// Whole sessions and groups that are deprioritised without a trial.
-    standing: Option<Standing>,
+    group_weights: Option<GroupWeights>,
     /// The leases on background threads, groups and sessions.
-    leased: Holdings,
+    leased: LeaseSet,
     inherited: InheritedAttributes,
     /// Temporary masks of foreground threads, until the next sample.
-    parted: Holdings,
+    temporary_masks: LeaseSet,
     task_groups: TaskGroups,
     /// Until when the foreground is so new that its manager may still move it into a control group of its own.
-    moved_until: Option<BootTime>,
+    may_be_moved_until: Option<BootTime>,
     /// So many samples may follow each other at once, to learn the groups beside a new foreground.
     quick_samples: u32,
     /// A group could not be created or entered: per-thread masks and nice values are used instead.
     without_groups: bool,
-    back_off: BackOff<Rung>,
+    back_off: BackOff<StepKind>,
     /// A step with an unclear trial, to be judged by a measurement without it.
-    doubted: Option<Rung>,
+    unclear_step: Option<StepKind>,
     /// The first step that a trial rejected, and the foreground's wait share under it.
-    refused: Option<(Rung, f64)>,
+    rejected: Option<(StepKind, f64)>,
     /// Until when the new foreground counts as opening.
     opening: Option<BootTime>,
     /// The foreground may still be starting.
     is_start: bool,
     /// Light threads that missed their period off the reserved cores: they are not confined again.
-    late: BTreeSet<u32>,
+    unconfined_light: BTreeSet<u32>,
     /// Background processes that keep the foreground waiting for storage.
-    storage: Contention,
+    storage: StorageContention,
     /// Other managers of priorities.
     deference: Deference,
     questions: Vec<Question>,
-    wants_probe: bool,
+    probe_requested: bool,
     /// Why the current step is in force, or why nothing is done.
     reason: String,
 }
@@ -113,16 +113,22 @@ struct Held {
     /// When the step is chosen again.
     until: BootTime,
     trial: Option<Trial>,
-    rhythms: Rhythms,
+    periodic_threads: PeriodicThreads,
     /// The previous step, which is restored if this one fails.
     before: Option<Step>,
     /// The foreground threads were spread over the CPUs for this step.
-    is_parted: bool,
+    is_spread: bool,
 }
 
 impl Held {
-    fn new(step: Step, now: BootTime, trial: Option<Trial>, rhythms: Rhythms, before: Option<Step>) -> Self {
-        Self { step, since: now, until: now + CHOSEN_FOR, trial, rhythms, before, is_parted: false }
+    fn new(
+        step: Step,
+        now: BootTime,
+        trial: Option<Trial>,
+        periodic_threads: PeriodicThreads,
+        before: Option<Step>,
+    ) -> Self {
+        Self { step, since: now, until: now + REEVALUATE_AFTER, trial, periodic_threads, before, is_spread: false }
     }
 }
 
@@ -147,24 +153,24 @@ impl PlacementPolicy {
             facts_at: BootTime::default(),
             unknown: Vec::new(),
             held: None,
-            standing: None,
-            leased: Holdings::default(),
+            group_weights: None,
+            leased: LeaseSet::default(),
             inherited: InheritedAttributes::default(),
-            parted: Holdings::default(),
+            temporary_masks: LeaseSet::default(),
             task_groups: TaskGroups::default(),
-            moved_until: None,
+            may_be_moved_until: None,
             quick_samples: 0,
             without_groups: false,
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
-            doubted: None,
-            refused: None,
+            unclear_step: None,
+            rejected: None,
             opening: None,
             is_start: true,
-            late: BTreeSet::new(),
-            storage: Contention::default(),
+            unconfined_light: BTreeSet::new(),
+            storage: StorageContention::default(),
             deference: Deference::new(Job::Priorities),
             questions: Vec::new(),
-            wants_probe: false,
+            probe_requested: false,
             reason: "no sample was taken yet".to_owned(),
         }
     }
@@ -208,20 +214,20 @@ impl PlacementPolicy {
     fn put_in_foreground(&mut self, now: BootTime, pids: BTreeSet<u32>, decisions: &mut Vec<Decision>) {
         let is_some = !pids.is_empty();
         if self.roster.put_in_foreground(pids) {
-            self.rejoin_foreground(decisions);
-            self.moved_until = Some(now + MOVED);
+            self.release_temporary_masks(decisions);
+            self.may_be_moved_until = Some(now + MAY_BE_MOVED_FOR);
             self.quick_samples = QUICK_SAMPLES;
-            self.spare_groups(now);
+            self.update_task_groups(now);
             // Its groups are wanted with the next sample, in which a new process is met.
             let roots = self.roster.roots().iter().filter(|pid| !self.unknown.contains(pid)).copied();
             let roots: Vec<u32> = roots.take(self.maximum()).collect();
             self.unknown.extend(roots);
-            self.open(now, is_some, decisions);
+            self.on_foreground_changed(now, is_some, decisions);
             self.back_off.clear();
-            self.doubted = None;
-            self.refused = None;
+            self.unclear_step = None;
+            self.rejected = None;
             self.is_start = true;
-            self.late.clear();
+            self.unconfined_light.clear();
             self.window.clear();
             self.has_changed = true;
         }
@@ -234,65 +240,65 @@ impl PlacementPolicy {
         online: &[u32],
         decisions: &mut Vec<Decision>,
     ) {
-        self.rejoin_foreground(decisions);
+        self.release_temporary_masks(decisions);
         let wall_ns = self.sampled_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
         self.roster.take_fork_parents(now, facts, self.machine.cores().len());
         let totals = self.roster.take(now, wall_ns, sample);
         self.release_where("it has ended", decisions, |tid| sample.ended.contains(&tid));
-        self.late.retain(|tid| !sample.ended.contains(tid));
+        self.unconfined_light.retain(|tid| !sample.ended.contains(tid));
         self.task_groups.forget(&sample.ended);
         self.task_groups.take(facts, &self.roster, &self.leased);
         self.inherited.note(sample, &self.leased, &self.roster);
         // Facts with leased or inherited values do not show a thread's own values.
         let mut changed = self.inherited.disinherit(facts, decisions);
         changed.extend(self.leased_threads());
-        let tells_own =
-            |facts: &&ThreadFacts| !changed.contains(&facts.tid) && !self.task_groups.asked_alone(facts.tid);
-        self.roster.take_facts(facts.iter().filter(tells_own));
+        let shows_own_values =
+            |facts: &&ThreadFacts| !changed.contains(&facts.tid) && !self.task_groups.is_requested_for_group(facts.tid);
+        self.roster.take_facts(facts.iter().filter(shows_own_values));
         if now.since(self.facts_at) >= FACTS_AGE {
             self.facts_at = now;
-            self.doubt_facts();
-            self.task_groups.doubt();
+            self.invalidate_facts();
+            self.task_groups.invalidate();
         }
-        self.follow_online(online, decisions);
+        self.update_online_cpus(online, decisions);
         self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
         self.unknown.extend(self.inherited.tids());
         self.unknown.extend(self.roster.unknown_fork_parents(now));
         let light: Vec<u32> = self.unknown_light().collect();
         self.unknown.extend(light);
-        if !self.roster.has_front() {
+        if !self.roster.has_foreground() {
             self.window.clear();
             return self.release_all("there is no foreground", decisions);
         }
-        self.moved_until = self.moved_until.filter(|until| now < *until);
-        self.spare_groups(now);
+        self.may_be_moved_until = self.may_be_moved_until.filter(|until| now < *until);
+        self.update_task_groups(now);
         self.quick_samples = self.quick_samples.saturating_sub(1);
         if !std::mem::take(&mut self.has_changed) && wall_ns > 0 {
             self.window.add(totals, WINDOW);
         }
-        if self.is_opening(now, decisions) {
-            return self.weigh_for_opening(now, decisions);
+        if self.update_opening(now, decisions) {
+            return self.deprioritise_for_opening(now, decisions);
         }
         match self.config.rule {
-            Rule::Brisk => self.climb(now, totals, sample, decisions),
-            Rule::Weight => self.always_weigh(now, decisions),
-            Rule::Thesis => self.follow_thesis(now, decisions),
+            Rule::Brisk => self.run_ladder(now, totals, sample, decisions),
+            Rule::Weight => self.apply_weight_rule(now, decisions),
+            Rule::Thesis => self.apply_thesis_rule(now, decisions),
         }
     }
 
     /// Takes the lowest I/O priority that a thread can get; `None` where nothing is done about storage.
-    pub(super) fn take_storage(&mut self, lowest: Option<IoPriority>, config: &PlacementConfig) {
+    pub(super) fn configure_storage(&mut self, lowest: Option<IoPriority>, config: &PlacementConfig) {
         self.storage.replace(lowest, config);
     }
 
     /// Releases all leases before the device is probed.
     pub(super) fn let_go_for_probe(&mut self, decisions: &mut Vec<Decision>) {
         self.release_all(CHANGED, decisions);
-        self.storage.leave(CHANGED, decisions);
+        self.storage.reset(CHANGED, decisions);
     }
 
     /// CPUs may go online or offline with or without an event.
-    fn follow_online(&mut self, online: &[u32], decisions: &mut Vec<Decision>) {
+    fn update_online_cpus(&mut self, online: &[u32], decisions: &mut Vec<Decision>) {
         if online.is_empty() {
             return;
         }
@@ -305,11 +311,11 @@ impl PlacementPolicy {
     }
 
     /// Lowers weights whenever there are a foreground and bulk threads.
-    fn always_weigh(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+    fn apply_weight_rule(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         if self.held.is_none() && !self.busy(&Step::Weight).is_empty() {
-            let rhythms = Rhythms::default();
-            self.held = Some(Held::new(Step::Weight, now, None, rhythms, None));
-            self.reason = format!("{}, by the weight rule", self.words(&Step::Weight));
+            let periodic_threads = PeriodicThreads::default();
+            self.held = Some(Held::new(Step::Weight, now, None, periodic_threads, None));
+            self.reason = format!("{}, by the weight rule", self.describe(&Step::Weight));
         }
         if self.held.as_ref().is_some_and(|held| now >= held.until) {
             return self.release_all("expired: to be chosen again", decisions);
@@ -317,13 +323,13 @@ impl PlacementPolicy {
         self.apply(now, decisions);
     }
 
-    fn follow_thesis(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+    fn apply_thesis_rule(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let wanted = thesis::assign(&self.roster, &self.machine, &self.config.excluded_commands, self.maximum());
         let unknown = thesis::unknown(&self.roster, self.maximum());
-        self.task_groups.share(&unknown);
+        self.task_groups.note_other_requests(&unknown);
         self.unknown.extend(unknown);
         self.reason = "by the thesis's classes".to_owned();
-        self.make(now, &wanted, "the thesis's classes", decisions);
+        self.reconcile_leases(now, &wanted, "the thesis's classes", decisions);
     }
 }
 
@@ -338,11 +344,11 @@ impl Policy for PlacementPolicy {
 
     fn stop(&mut self, decisions: &mut Vec<Decision>) {
         self.release_all("the daemon stops", decisions);
-        self.storage.leave("the daemon stops", decisions);
+        self.storage.reset("the daemon stops", decisions);
     }
 
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
-        self.ask_for_managers(now);
+        self.query_managers(now);
         if let Event::Facts(Facts::OtherManagers { found }) = event {
             return self.hear_of_managers(now, found, decisions);
         }
@@ -350,13 +356,13 @@ impl Policy for PlacementPolicy {
             return;
         }
         match event {
-            Event::Facts(facts) => self.storage.take(now, facts, self.roster.front(), decisions),
+            Event::Facts(facts) => self.storage.take(now, facts, self.roster.foreground(), decisions),
             Event::Deadline => {
-                self.storage.on_deadline(now, self.roster.front());
-                self.is_opening(now, decisions);
+                self.storage.on_deadline(now, self.roster.foreground());
+                self.update_opening(now, decisions);
             }
             Event::Threads { sample, facts, online } => {
-                self.hear_of_processes(now, sample);
+                self.check_new_processes(now, sample);
                 self.on_sample(now, (sample, facts), online, decisions);
             }
             Event::Foreground { processes } => {
@@ -368,17 +374,17 @@ impl Policy for PlacementPolicy {
             }
             _ => {}
         }
-        self.storage.follow_front(now, self.roster.has_front(), decisions);
+        self.storage.update_foreground(now, self.roster.has_foreground(), decisions);
     }
 
     fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
-        let (mut makes_do, mut refusal) = (false, None);
+        let (mut needs_fallback, mut refusal) = (false, None);
         let is_of_storage = |outcome: &&Outcome| matches!(outcome.target, Target::IoPriority { .. });
         let of_storage: Vec<Outcome> = outcomes.iter().filter(is_of_storage).cloned().collect();
         self.storage.on_outcomes(now, &of_storage);
         for outcome in outcomes.iter().filter(|outcome| !is_of_storage(outcome)) {
             self.leased.take(now, outcome);
-            self.parted.take(now, outcome);
+            self.temporary_masks.take(now, outcome);
             let Some(error) = outcome.error().filter(|_| outcome.held.is_none()) else { continue };
             let is_gone = matches!(outcome.effect, Effect::Missing(_));
             match &outcome.target {
@@ -386,15 +392,15 @@ impl Policy for PlacementPolicy {
                 target if is_gone && target.thread().is_some() => continue,
                 Target::Group(_) | Target::GroupMember { .. } => {
                     self.without_groups = true;
-                    makes_do = true;
+                    needs_fallback = true;
                 }
                 Target::Autogroup(_) if is_gone => continue,
-                Target::Autogroup(_) | Target::GroupWeight(_) => makes_do = true,
+                Target::Autogroup(_) | Target::GroupWeight(_) => needs_fallback = true,
                 _ => {}
             }
             refusal = Some(error);
         }
-        if makes_do {
+        if needs_fallback {
             return self.apply(now, decisions);
         }
         if let Some(error) = refusal.filter(|_| self.leased.is_empty()) {
@@ -407,9 +413,9 @@ impl Policy for PlacementPolicy {
             return Interest::default();
         }
         let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
-        let sampling_ms = match self.roster.has_front() {
+        let sampling_ms = match self.roster.has_foreground() {
             false => self.config.idle_sampling_ms,
-            true if self.quick_samples > 0 && self.may_be_moved() && self.task_groups.lacks_weights() => {
+            true if self.quick_samples > 0 && self.may_be_moved() && self.task_groups.has_unknown_siblings() => {
                 QUICK_SAMPLE_MS
             }
             // During an opening the step is already in force, and nothing is judged before the opening ends.
@@ -437,7 +443,7 @@ impl Policy for PlacementPolicy {
     }
 
     fn take_probe_request(&mut self) -> bool {
-        std::mem::take(&mut self.wants_probe)
+        std::mem::take(&mut self.probe_requested)
     }
 
     fn take_questions(&mut self, questions: &mut Vec<Question>) {
@@ -460,19 +466,19 @@ impl Policy for PlacementPolicy {
     fn activity(&self) -> Option<(BootTime, String)> {
         let since = match &self.held {
             Some(held) => held.since,
-            None => self.standing.as_ref()?.since()?,
+            None => self.group_weights.as_ref()?.since()?,
         };
         Some((since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
     }
 }
 
 mod demands;
-mod front;
+mod foreground_masks;
+mod group_weights;
 mod ladder;
 mod light;
 mod managers;
 mod opening;
-mod standing;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -13,13 +13,13 @@ use crate::placement::config::Rule;
 use crate::placement::step::Step;
 use crate::placement::threads::classify::Class;
 use crate::placement::threads::roster::Member;
-use crate::placement::trial::Rhythms;
+use crate::placement::trial::PeriodicThreads;
 use brisk_sys::BootTime;
 
 /// Threads with a lower CPU demand hardly delay an opening.
-const IN_THE_WAY: f64 = 0.25;
+const DELAYING_DEMAND: f64 = 0.25;
 /// Display servers and compositors by /proc/PID/comm, which has the first 15 bytes of the name.
-const DRAWS: [&str; 17] = [
+const DISPLAY_SERVERS: [&str; 17] = [
     "Xorg",
     "Xwayland",
     "Xvfb",
@@ -41,30 +41,32 @@ const DRAWS: [&str; 17] = [
 
 /// True for a background thread that is deprioritised during an opening: a bulk thread, or one with enough demand to matter,
 /// unless it draws, has a raised priority, or its facts are unknown.
-pub(super) fn makes_room_for_opening(member: &Member) -> bool {
-    if member.habits.class() == Class::Bulk {
+pub(super) fn delays_opening(member: &Member) -> bool {
+    if member.statistics.class() == Class::Bulk {
         return true;
     }
     let is_ordinary = member.facts.as_ref().is_some_and(|facts| facts.priority.nice >= 0);
-    is_ordinary && member.habits.demand() >= IN_THE_WAY && !DRAWS.contains(&member.thread.command.as_str())
+    is_ordinary
+        && member.statistics.demand() >= DELAYING_DEMAND
+        && !DISPLAY_SERVERS.contains(&member.thread.command.as_str())
 }
 
 impl PlacementPolicy {
     /// The foreground has changed; `is_some` is false if none is left. Leases for the previous foreground that are still wanted
     /// are kept. The roster does not know a launched process before the next sample.
-    pub(super) fn open(&mut self, now: BootTime, is_some: bool, decisions: &mut Vec<Decision>) {
+    pub(super) fn on_foreground_changed(&mut self, now: BootTime, is_some: bool, decisions: &mut Vec<Decision>) {
         const WHY: &str = "the foreground changed";
         let lasts = Duration::from_millis(self.config.opening_ms);
         let is_wanted = self.config.rule == Rule::Brisk && !lasts.is_zero() && self.machine.cores().len() == 1;
         self.opening = (is_wanted && is_some).then(|| now + lasts);
         match self.opening {
-            Some(_) if !self.busy(&Step::Weight).is_empty() => self.weigh_for_opening(now, decisions),
+            Some(_) if !self.busy(&Step::Weight).is_empty() => self.deprioritise_for_opening(now, decisions),
             _ => self.release_all(WHY, decisions),
         }
     }
 
     /// True during an opening; ends one that is over.
-    pub(super) fn is_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) -> bool {
+    pub(super) fn update_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) -> bool {
         let Some(until) = self.opening else { return false };
         if now >= until {
             self.opening = None;
@@ -75,12 +77,12 @@ impl PlacementPolicy {
     }
 
     /// Deprioritises the background threads that delay the opening, including those that became busy since it began.
-    pub(super) fn weigh_for_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
+    pub(super) fn deprioritise_for_opening(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
         let Some(until) = self.opening else { return };
-        self.stand_for_opening(now);
+        self.start_group_weights_for_opening(now);
         let step = Step::Weight;
-        self.reason = format!("{}, while an application opens", self.words(&step));
-        let held = Held::new(step, now, None, Rhythms::default(), None);
+        self.reason = format!("{}, while an application opens", self.describe(&step));
+        let held = Held::new(step, now, None, PeriodicThreads::default(), None);
         self.held = Some(Held { until, ..held });
         self.apply(now, decisions);
     }

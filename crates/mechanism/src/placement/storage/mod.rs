@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use super::back_off::BackOff;
 use crate::contract::facts::ThreadOfProcess;
-use crate::{Action, Decision, Holdings, Outcome};
+use crate::{Action, Decision, LeaseSet, Outcome};
 use brisk_sys::io::io_priority::{IoClass, IoPriority};
-use brisk_sys::process::Life;
+use brisk_sys::process::ProcessIdentity;
 use brisk_sys::process::kinship::Kin;
 use brisk_sys::{BootTime, Target};
 
 /// How often storage is sampled while there is a foreground.
 pub const SAMPLING_PERIOD: Duration = Duration::from_secs(1);
 /// Samples that are farther apart are not compared.
-const FRESH: Duration = Duration::from_secs(3);
+const MAXIMUM_SAMPLE_GAP: Duration = Duration::from_secs(3);
 /// The number of samples before a decision, and in a trial.
 const EVIDENCE: u32 = 3;
 /// A bulk process moves at least this share of all bytes, and this many bytes per second.
 const BULK_SHARE: f64 = 0.3;
 const BULK_BYTES_PER_S: f64 = 1024.0 * 1024.0;
 /// A trial has helped when the foreground waits at most this fraction of the baseline.
-const HELPS: f64 = 0.8;
+const MAXIMUM_WAIT_RATIO: f64 = 0.8;
 /// A step that helps is chosen again after this long. Leases last longer: they expire only if the daemon hangs.
-const CHOSEN_FOR: Duration = Duration::from_secs(60);
+const REEVALUATE_AFTER: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(90);
 /// The first pause after a step that did not help; it doubles each time up to the longest.
 const BACK_OFF: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ pub struct StorageSample {
     /// The busy time of the disks, summed.
     pub busy: Duration,
     /// Bytes that each process has read and written.
-    pub moved: BTreeMap<Life, u64>,
+    pub moved: BTreeMap<ProcessIdentity, u64>,
 }
 
 /// A thread that could get a lower priority.
@@ -65,7 +65,7 @@ impl StorageThread {
 
 /// What the foreground did in several samples.
 #[derive(Debug, Clone, Copy, Default)]
-struct Front {
+struct ForegroundTotals {
     samples: u32,
     wall: Duration,
     waited: Duration,
@@ -74,7 +74,7 @@ struct Front {
     bulk: Duration,
 }
 
-impl Front {
+impl ForegroundTotals {
     fn share(part: Duration, wall: Duration) -> f64 {
         if wall.is_zero() { 0.0 } else { (part.as_secs_f64() / wall.as_secs_f64()).min(1.0) }
     }
@@ -84,8 +84,8 @@ impl Front {
     }
 
     /// The waiting time as a fraction of the time `before`; per byte where it moved bytes in both periods.
-    fn cost_since(&self, before: &Self) -> f64 {
-        let per = |front: &Self, bytes: u64| front.waited.as_secs_f64() / bytes as f64;
+    fn wait_ratio(&self, before: &Self) -> f64 {
+        let per = |foreground: &Self, bytes: u64| foreground.waited.as_secs_f64() / bytes as f64;
         let (now, then) = match (self.bytes, before.bytes) {
             (0, _) | (_, 0) => (Self::share(self.waited, self.wall), Self::share(before.waited, before.wall)),
             (bytes, bytes_before) => (per(self, bytes), per(before, bytes_before)),
@@ -94,7 +94,7 @@ impl Front {
     }
 }
 
-impl AddAssign for Front {
+impl AddAssign for ForegroundTotals {
     fn add_assign(&mut self, other: Self) {
         self.samples += other.samples;
         self.wall += other.wall;
@@ -104,61 +104,66 @@ impl AddAssign for Front {
     }
 }
 
-/// The activity in `wall` between two samples, and the bulk processes that are not in `front`.
-fn between(before: &StorageSample, now: &StorageSample, wall: Duration, front: &BTreeSet<u32>) -> (Front, Vec<Life>) {
-    let moved = |(life, bytes): (&Life, &u64)| Some((*life, bytes.saturating_sub(*before.moved.get(life)?)));
-    let moved: Vec<(Life, u64)> = now.moved.iter().filter_map(moved).collect();
-    let sum = |is_meant: &dyn Fn(&(Life, u64)) -> bool| -> u64 {
+/// The activity in `wall` between two samples, and the bulk processes that are not in `foreground`.
+fn between(
+    before: &StorageSample,
+    now: &StorageSample,
+    wall: Duration,
+    foreground: &BTreeSet<u32>,
+) -> (ForegroundTotals, Vec<ProcessIdentity>) {
+    let moved = |(life, bytes): (&ProcessIdentity, &u64)| Some((*life, bytes.saturating_sub(*before.moved.get(life)?)));
+    let moved: Vec<(ProcessIdentity, u64)> = now.moved.iter().filter_map(moved).collect();
+    let sum = |is_meant: &dyn Fn(&(ProcessIdentity, u64)) -> bool| -> u64 {
         moved.iter().filter(|moved| is_meant(moved)).map(|(_, bytes)| bytes).sum()
     };
-    let (is_front, all) = (|(life, _): &(Life, u64)| front.contains(&life.pid), sum(&|_| true));
+    let (is_foreground, all) = (|(life, _): &(ProcessIdentity, u64)| foreground.contains(&life.pid), sum(&|_| true));
     let least = (BULK_BYTES_PER_S * wall.as_secs_f64()).max(BULK_SHARE * all as f64);
-    let is_bulk = |moved: &(Life, u64)| !is_front(moved) && moved.1 as f64 >= least;
+    let is_bulk = |moved: &(ProcessIdentity, u64)| !is_foreground(moved) && moved.1 as f64 >= least;
     let busy = now.busy.saturating_sub(before.busy).min(wall);
-    let front = Front {
+    let foreground = ForegroundTotals {
         samples: 1,
         wall,
         waited: now.waited.saturating_sub(before.waited),
-        bytes: sum(&is_front),
+        bytes: sum(&is_foreground),
         bulk: busy.mul_f64(sum(&is_bulk) as f64 / all.max(1) as f64),
     };
-    (front, moved.iter().filter(|moved| is_bulk(moved)).map(|(life, _)| *life).collect())
+    (foreground, moved.iter().filter(|moved| is_bulk(moved)).map(|(life, _)| *life).collect())
 }
 
 #[derive(Debug)]
 struct Held {
     since: BootTime,
     /// The baseline, until the trial is judged.
-    before: Option<Front>,
+    before: Option<ForegroundTotals>,
     /// The deprioritised processes, with the threads and children that they have created since.
-    bulk: BTreeMap<Life, BTreeSet<Kin>>,
+    bulk: BTreeMap<ProcessIdentity, BTreeSet<Kin>>,
 }
 
 /// The policy for storage contention.
 #[derive(Debug)]
 pub struct StoragePolicy {
-    least_gain: f64,
+    minimum_gain: f64,
     lowest: IoPriority,
     /// The foreground's waiting time at the last query.
     waited: Option<(BootTime, Duration)>,
     last: Option<(BootTime, StorageSample)>,
-    seen: Front,
+    seen: ForegroundTotals,
     held: Option<Held>,
-    leases: Holdings,
+    leases: LeaseSet,
     back_off: BackOff<()>,
 }
 
 impl StoragePolicy {
-    /// A policy that lowers priorities to `lowest` where `least_gain_percent` could be gained.
-    pub fn new(least_gain_percent: f64, lowest: IoPriority) -> Self {
+    /// A policy that lowers priorities to `lowest` where `minimum_gain_percent` could be gained.
+    pub fn new(minimum_gain_percent: f64, lowest: IoPriority) -> Self {
         Self {
-            least_gain: least_gain_percent / 100.0,
+            minimum_gain: minimum_gain_percent / 100.0,
             lowest,
             waited: None,
             last: None,
-            seen: Front::default(),
+            seen: ForegroundTotals::default(),
             held: None,
-            leases: Holdings::default(),
+            leases: LeaseSet::default(),
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
         }
     }
@@ -167,16 +172,17 @@ impl StoragePolicy {
     /// query. `waited` is its total waiting time.
     pub fn wants_sample(&mut self, now: BootTime, waited: Duration) -> bool {
         let before = self.waited.replace((now, waited));
-        let share = before.map_or(0.0, |(at, before)| Front::share(waited.saturating_sub(before), now.since(at)));
-        let wants = self.held.is_some() || share >= self.least_gain && self.back_off.allows(now, ());
+        let share =
+            before.map_or(0.0, |(at, before)| ForegroundTotals::share(waited.saturating_sub(before), now.since(at)));
+        let wants = self.held.is_some() || share >= self.minimum_gain && self.back_off.allows(now, ());
         if !wants {
-            (self.last, self.seen) = (None, Front::default());
+            (self.last, self.seen) = (None, ForegroundTotals::default());
         }
         wants
     }
 
     /// Restores everything and drops what was learned: the foreground has changed or has gone.
-    pub fn begin_again(&mut self, why: &str, decisions: &mut Vec<Decision>) {
+    pub fn reset(&mut self, why: &str, decisions: &mut Vec<Decision>) {
         self.release(why, decisions);
         (self.waited, self.last) = (None, None);
         self.back_off.clear();
@@ -187,18 +193,18 @@ impl StoragePolicy {
         &mut self,
         now: BootTime,
         sample: StorageSample,
-        front: &BTreeSet<u32>,
+        foreground: &BTreeSet<u32>,
         decisions: &mut Vec<Decision>,
-    ) -> Vec<Life> {
-        self.free_orphans(&sample, decisions);
+    ) -> Vec<ProcessIdentity> {
+        self.restore_orphans(&sample, decisions);
         let Some((at, before)) = self.last.replace((now, sample)) else { return Vec::new() };
         let Some((_, sample)) = &self.last else { return Vec::new() };
         let wall = now.since(at);
-        if wall > FRESH || wall.is_zero() {
-            self.seen = Front::default();
+        if wall > MAXIMUM_SAMPLE_GAP || wall.is_zero() {
+            self.seen = ForegroundTotals::default();
             return Vec::new();
         }
-        let (seen, bulk) = between(&before, sample, wall, front);
+        let (seen, bulk) = between(&before, sample, wall, foreground);
         self.seen += seen;
         if self.seen.samples < EVIDENCE {
             return Vec::new();
@@ -208,7 +214,7 @@ impl StoragePolicy {
             self.judge(now, &seen, decisions);
             return Vec::new();
         }
-        if seen.gain_bound() < self.least_gain || !self.back_off.allows(now, ()) || bulk.is_empty() {
+        if seen.gain_bound() < self.minimum_gain || !self.back_off.allows(now, ()) || bulk.is_empty() {
             return Vec::new();
         }
         let childless = bulk.iter().map(|life| (*life, BTreeSet::new())).collect();
@@ -217,7 +223,7 @@ impl StoragePolicy {
     }
 
     /// Lowers the priority of `threads` of these processes, except threads that are already that low or have real-time class.
-    pub fn make_way(&mut self, now: BootTime, threads: &[StorageThread], decisions: &mut Vec<Decision>) {
+    pub fn lower_priorities(&mut self, now: BootTime, threads: &[StorageThread], decisions: &mut Vec<Decision>) {
         let Some(held) = &self.held else { return };
         let gain = held.before.map_or(0.0, |before| before.gain_bound());
         let reason = format!("the foreground could save {:.0} % of its time, now waiting for storage", gain * 100.0);
@@ -233,46 +239,46 @@ impl StoragePolicy {
             let target = Target::IoPriority { tid: thread.tid, start_time_ticks: thread.start_time_ticks };
             self.leases.lease(now, (&target, &self.lowest.to_string()), now + LEASE, &reason, decisions);
         }
-        self.end_in_vain(now);
+        self.end_ineffective_trial(now);
     }
 
     /// Takes the outcomes of its decisions: where no thread's priority was lowered, the trial is over.
     pub fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome]) {
         outcomes.iter().for_each(|outcome| self.leases.take(now, outcome));
-        self.end_in_vain(now);
+        self.end_ineffective_trial(now);
     }
 
-    fn end_in_vain(&mut self, now: BootTime) {
+    fn end_ineffective_trial(&mut self, now: BootTime) {
         if self.leases.is_empty() && self.held.take().is_some() {
             self.back_off.add(now, ());
         }
     }
 
     /// Notes the threads and children that process `of` has created since it was deprioritised: they inherit its priority.
-    pub fn note_kin(&mut self, of: Life, kin: impl IntoIterator<Item = Kin>) {
+    pub fn note_kin(&mut self, of: ProcessIdentity, kin: impl IntoIterator<Item = Kin>) {
         if let Some(known) = self.held.as_mut().and_then(|held| held.bulk.get_mut(&of)) {
             known.extend(kin);
         }
     }
 
     /// The deprioritised processes, and since when: their new threads and children are to be queried.
-    pub fn parents(&self) -> impl Iterator<Item = (Life, BootTime)> {
+    pub fn parents(&self) -> impl Iterator<Item = (ProcessIdentity, BootTime)> {
         self.held.iter().flat_map(|held| held.bulk.keys().map(|life| (*life, held.since)))
     }
 
-    fn judge(&mut self, now: BootTime, seen: &Front, decisions: &mut Vec<Decision>) {
+    fn judge(&mut self, now: BootTime, seen: &ForegroundTotals, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
         match held.before.take() {
-            Some(before) if seen.cost_since(&before) > HELPS => {
-                let cost = seen.cost_since(&before) * 100.0;
+            Some(before) if seen.wait_ratio(&before) > MAXIMUM_WAIT_RATIO => {
+                let cost = seen.wait_ratio(&before) * 100.0;
                 self.release(
                     &format!("it did not help: the foreground waits {cost:.0} % as long as before"),
                     decisions,
                 );
                 self.back_off.add(now, ());
             }
-            Some(_) => self.back_off.forgive(()),
-            None if now.since(held.since) >= CHOSEN_FOR => self.release("expired: to be chosen again", decisions),
+            Some(_) => self.back_off.reset(()),
+            None if now.since(held.since) >= REEVALUATE_AFTER => self.release("expired: to be chosen again", decisions),
             None => {}
         }
         if self.held.as_ref().is_some_and(|held| held.bulk.is_empty()) {
@@ -281,7 +287,7 @@ impl StoragePolicy {
     }
 
     /// Restores the default priority of threads and children of a deprioritised process that has exited.
-    fn free_orphans(&mut self, sample: &StorageSample, decisions: &mut Vec<Decision>) {
+    fn restore_orphans(&mut self, sample: &StorageSample, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
         let inherited = self.lowest.to_string();
         held.bulk.retain(|life, kin| {
@@ -297,7 +303,7 @@ impl StoragePolicy {
     }
 
     fn release(&mut self, why: &str, decisions: &mut Vec<Decision>) {
-        self.seen = Front::default();
+        self.seen = ForegroundTotals::default();
         self.held = None;
         self.leases.release_where(why, decisions, |_| true);
     }

@@ -6,8 +6,8 @@ const LAST: IoPriority = IoPriority { class: IoClass::BestEffort, data: 7 };
 const NONE: IoPriority = IoPriority { class: IoClass::None, data: 0 };
 const MIB: u64 = 1 << 20;
 
-fn life(pid: u32) -> Life {
-    Life { pid, start_time_ticks: 100 }
+fn life(pid: u32) -> ProcessIdentity {
+    ProcessIdentity { pid, start_time_ticks: 100 }
 }
 
 fn target(tid: u32) -> Target {
@@ -74,7 +74,7 @@ impl Device {
         });
         let threads: Vec<_> = threads.collect();
         if !threads.is_empty() {
-            self.policy.make_way(self.now, &threads, &mut decisions);
+            self.policy.lower_priorities(self.now, &threads, &mut decisions);
         }
         self.carry_out(decisions);
     }
@@ -173,7 +173,7 @@ fn a_foreground_change_ends_the_step_and_allows_a_new_trial() {
     let mut device = Device::new();
     device.seconds(4, 900, 10, 40);
     let mut decisions = Vec::new();
-    device.policy.begin_again("the foreground changed", &mut decisions);
+    device.policy.reset("the foreground changed", &mut decisions);
     device.carry_out(decisions);
     assert!(!device.is_held());
     device.seconds(3, 900, 10, 40);

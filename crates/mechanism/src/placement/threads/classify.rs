@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 use brisk_sys::process::schedstat::Usage;
 
 /// The time constant of the means: a burst of 200 ms in 4 s stays far below bulk, a CPU hog is detected after 1.4 s.
-const MEMORY: Duration = Duration::from_secs(2);
+const TIME_CONSTANT: Duration = Duration::from_secs(2);
 /// No thread that has been known for less is classified as bulk.
-const ACQUAINTANCE: Duration = Duration::from_secs(1);
+const MINIMUM_OBSERVATION: Duration = Duration::from_secs(1);
 /// No thread that has been known for less is deprioritised: most such threads end before it would help.
-const NEWCOMER: Duration = Duration::from_millis(300);
+const NEW_FOR: Duration = Duration::from_millis(300);
 /// The kernel accounts a wait when it ends: at most this much of it is taken from earlier samples.
 const LONGEST_WAIT_S: f64 = 8.0;
 
 /// Demand from which a thread is bulk, and below which it no longer is.
-const BULK: [f64; 2] = [0.50, 0.35];
+const BULK_DEMAND: [f64; 2] = [0.50, 0.35];
 /// Demand below which a thread is light, and from which it no longer is.
-const LIGHT: [f64; 2] = [0.15, 0.25];
+const LIGHT_DEMAND: [f64; 2] = [0.15, 0.25];
 /// The longest mean burst of a light thread.
 const LIGHT_BURST: Duration = Duration::from_millis(20);
 /// A light thread that is scheduled in at least this often has a period that it can miss.
-const RHYTHM_HZ: f64 = 5.0;
+const PERIODIC_HZ: f64 = 5.0;
 /// Demand below which a thread counts as asleep, however long its bursts were.
 const ASLEEP: f64 = 0.005;
 
@@ -53,14 +53,14 @@ impl fmt::Display for Class {
     }
 }
 
-/// The CPU use of a thread: exponentially weighted means over [`MEMORY`].
+/// The CPU use of a thread: exponentially weighted means over [`TIME_CONSTANT`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Habits {
+pub struct UsageStatistics {
     class: Class,
     /// Weighted run time in seconds.
     run_s: f64,
     /// Weighted time in seconds in which it was not waiting for a CPU.
-    own_s: f64,
+    not_waiting_s: f64,
     wait: f64,
     /// Mean length of a burst in seconds.
     burst_s: f64,
@@ -72,29 +72,29 @@ pub struct Habits {
     greatest_share: f64,
     known_for: Duration,
     /// For how long it has neither run nor waited.
-    silent_for: Duration,
+    sleeping_for: Duration,
 }
 
 /// The weight of a new sample of length `part` when a thread has been known for `all`. The first samples form a plain mean,
 /// because nothing is known before them, not even zero.
 fn weight(part: Duration, all: Duration) -> f64 {
-    let memory = 1.0 - (-part.as_secs_f64() / MEMORY.as_secs_f64()).exp();
-    memory.max(part.as_secs_f64() / all.as_secs_f64())
+    let smoothing = 1.0 - (-part.as_secs_f64() / TIME_CONSTANT.as_secs_f64()).exp();
+    smoothing.max(part.as_secs_f64() / all.as_secs_f64())
 }
 
-impl Habits {
+impl UsageStatistics {
     /// Learns from one sample.
-    pub fn learn(&mut self, usage: &Usage) {
+    pub fn update(&mut self, usage: &Usage) {
         let wall = Duration::from_nanos(usage.wall_ns);
         if wall.is_zero() {
             return;
         }
         self.known_for += wall;
-        let is_silent = usage.run_ns == 0 && usage.wait_ns == 0;
-        self.silent_for = if is_silent { self.silent_for + wall } else { Duration::ZERO };
+        let is_sleeping = usage.run_ns == 0 && usage.wait_ns == 0;
+        self.sleeping_for = if is_sleeping { self.sleeping_for + wall } else { Duration::ZERO };
         let weight = weight(wall, self.known_for);
         let towards = |mean: &mut f64, value: f64| *mean += weight * (value - *mean);
-        self.learn_demand(usage);
+        self.update_demand(usage);
         let share = |part_ns: u64| (part_ns as f64 / usage.wall_ns as f64).min(1.0);
         towards(&mut self.wait, share(usage.wait_ns));
         towards(&mut self.wakes_hz, f64::from(usage.slices) / wall.as_secs_f64());
@@ -110,23 +110,23 @@ impl Habits {
 
     /// Waiting says nothing about demand: a starved hog must not become light. A wait that is accounted late includes time that
     /// earlier samples counted as the thread's own; it is subtracted from what they contributed.
-    fn learn_demand(&mut self, usage: &Usage) {
-        let memory_s = MEMORY.as_secs_f64();
+    fn update_demand(&mut self, usage: &Usage) {
+        let time_constant_s = TIME_CONSTANT.as_secs_f64();
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let own_s = (seconds(usage.wall_ns) - seconds(usage.wait_ns)).max(-LONGEST_WAIT_S);
-        let kept = (-own_s / memory_s).exp();
-        let learned_s = memory_s * (1.0 - kept);
-        let share = if own_s.abs() > 1e-9 { learned_s / own_s } else { 1.0 };
-        self.run_s = (self.run_s * kept + seconds(usage.run_ns) * share).min(memory_s);
-        self.own_s = (self.own_s * kept + learned_s).max(self.run_s);
+        let not_waiting_s = (seconds(usage.wall_ns) - seconds(usage.wait_ns)).max(-LONGEST_WAIT_S);
+        let kept = (-not_waiting_s / time_constant_s).exp();
+        let learned_s = time_constant_s * (1.0 - kept);
+        let share = if not_waiting_s.abs() > 1e-9 { learned_s / not_waiting_s } else { 1.0 };
+        self.run_s = (self.run_s * kept + seconds(usage.run_ns) * share).min(time_constant_s);
+        self.not_waiting_s = (self.not_waiting_s * kept + learned_s).max(self.run_s);
     }
 
     /// Hysteresis: each threshold has a higher demand upwards and a lower one downwards.
     fn classify(&self) -> Class {
-        let bulk = BULK[usize::from(self.class == Class::Bulk)];
-        let light = LIGHT[usize::from(self.class == Class::Light)];
+        let bulk = BULK_DEMAND[usize::from(self.class == Class::Bulk)];
+        let light = LIGHT_DEMAND[usize::from(self.class == Class::Light)];
         let demand = self.demand();
-        if demand >= bulk && self.known_for >= ACQUAINTANCE {
+        if demand >= bulk && self.known_for >= MINIMUM_OBSERVATION {
             Class::Bulk
         } else if demand < light && (self.burst_s <= LIGHT_BURST.as_secs_f64() || demand < ASLEEP) {
             Class::Light
@@ -142,7 +142,7 @@ impl Habits {
 
     /// Its CPU demand: run time as a share of the time in which it was not waiting for a CPU, 0 to 1.
     pub fn demand(&self) -> f64 {
-        if self.own_s > 0.0 { self.run_s / self.own_s } else { 0.0 }
+        if self.not_waiting_s > 0.0 { self.run_s / self.not_waiting_s } else { 0.0 }
     }
 
     /// The share of time that it is runnable but not running, 0 to 1.
@@ -156,18 +156,18 @@ impl Habits {
     }
 
     /// True for a thread that is too new to be deprioritised.
-    pub fn is_newcomer(&self) -> bool {
-        self.known_for < NEWCOMER
+    pub fn is_new(&self) -> bool {
+        self.known_for < NEW_FOR
     }
 
     /// True for a thread that has been known for long enough to be classified as bulk.
-    pub fn is_acquaintance(&self) -> bool {
-        self.known_for >= ACQUAINTANCE
+    pub fn is_classifiable(&self) -> bool {
+        self.known_for >= MINIMUM_OBSERVATION
     }
 
     /// True for a thread that has neither run nor waited for one second.
-    pub fn is_silent(&self) -> bool {
-        self.silent_for >= ACQUAINTANCE
+    pub fn is_sleeping(&self) -> bool {
+        self.sleeping_for >= MINIMUM_OBSERVATION
     }
 
     /// How often it is scheduled in, per second.
@@ -181,8 +181,8 @@ impl Habits {
     }
 
     /// True for a light thread that wakes regularly, so that a longer wait would be detected.
-    pub fn has_rhythm(&self) -> bool {
-        self.class == Class::Light && self.wakes_hz >= RHYTHM_HZ
+    pub fn is_periodic(&self) -> bool {
+        self.class == Class::Light && self.wakes_hz >= PERIODIC_HZ
     }
 
     /// Its class by the thesis.
@@ -229,9 +229,9 @@ mod tests {
             (sample(100, 120_000, 100_000, 20), 1.0),
             (sample(0, 0, 0, 0), 0.0),
         ] {
-            let mut habits = Habits::default();
-            habits.learn(&usage);
-            assert!((habits.demand() - expected).abs() < 1e-9, "{usage:?}: {}", habits.demand());
+            let mut statistics = UsageStatistics::default();
+            statistics.update(&usage);
+            assert!((statistics.demand() - expected).abs() < 1e-9, "{usage:?}: {}", statistics.demand());
         }
     }
 
@@ -321,16 +321,16 @@ mod tests {
     #[test]
     fn tasks_are_what_their_habits_say() {
         for pattern in &PATTERNS {
-            let mut habits = Habits::default();
+            let mut statistics = UsageStatistics::default();
             for round in 0..30_usize {
                 for &(run_us, wait_us, slices) in pattern.samples {
-                    habits.learn(&sample(100, run_us, wait_us, slices));
+                    statistics.update(&sample(100, run_us, wait_us, slices));
                 }
-                assert!(round * pattern.samples.len() < 20 || habits.class() == pattern.class, "{}", pattern.name);
+                assert!(round * pattern.samples.len() < 20 || statistics.class() == pattern.class, "{}", pattern.name);
             }
-            assert_eq!(habits.class(), pattern.class, "{}: {habits:?}", pattern.name);
-            assert_eq!(habits.thesis_class(), pattern.thesis, "{}", pattern.name);
-            assert_eq!(habits.has_rhythm(), pattern.rhythm, "{}", pattern.name);
+            assert_eq!(statistics.class(), pattern.class, "{}: {statistics:?}", pattern.name);
+            assert_eq!(statistics.thesis_class(), pattern.thesis, "{}", pattern.name);
+            assert_eq!(statistics.is_periodic(), pattern.rhythm, "{}", pattern.name);
         }
     }
 
@@ -338,14 +338,14 @@ mod tests {
     #[test]
     fn habits_do_not_depend_on_the_sampling_period() {
         for pattern in &PATTERNS {
-            let mut seldom = Habits::default();
+            let mut seldom = UsageStatistics::default();
             for second in 0..30_usize {
                 let mut sum = Usage::default();
                 for tick in 0..10 {
                     let (run_us, wait_us, slices) = pattern.samples[(second * 10 + tick) % pattern.samples.len()];
                     sum += sample(100, run_us, wait_us, slices);
                 }
-                seldom.learn(&sum);
+                seldom.update(&sum);
             }
             assert_eq!(seldom.class(), pattern.class, "{} once a second: {seldom:?}", pattern.name);
         }
@@ -354,20 +354,20 @@ mod tests {
     // Verifies PLACE-1.
     #[test]
     fn a_hog_is_bulk_within_1500_ms_and_forgotten_when_it_ends() {
-        let mut habits = Habits::default();
-        (0..100).for_each(|_| habits.learn(&sample(100, 0, 0, 0)));
+        let mut statistics = UsageStatistics::default();
+        (0..100).for_each(|_| statistics.update(&sample(100, 0, 0, 0)));
         let mut samples = 0;
-        while habits.class() != Class::Bulk {
-            habits.learn(&sample(100, 100_000, 0, 1));
+        while statistics.class() != Class::Bulk {
+            statistics.update(&sample(100, 100_000, 0, 1));
             samples += 1;
-            assert!(samples <= 15, "{habits:?}");
+            assert!(samples <= 15, "{statistics:?}");
         }
         assert!(samples >= 10, "a burst of one second is not bulk: {samples}");
-        (0..1000).for_each(|_| habits.learn(&sample(100, 0, 100_000, 0)));
-        assert_eq!(habits.class(), Class::Bulk, "it waits all the time: {habits:?}");
+        (0..1000).for_each(|_| statistics.update(&sample(100, 0, 100_000, 0)));
+        assert_eq!(statistics.class(), Class::Bulk, "it waits all the time: {statistics:?}");
         let mut rests = 0;
-        while habits.class() == Class::Bulk {
-            habits.learn(&sample(100, 0, 0, 0));
+        while statistics.class() == Class::Bulk {
+            statistics.update(&sample(100, 0, 0, 0));
             rests += 1;
         }
         assert!((5..=30).contains(&rests), "{rests}");
@@ -387,15 +387,15 @@ mod tests {
     fn a_hog_that_waits_for_longer_than_a_sample_stays_one() {
         for (run_ms, wait_ms) in [(3, 30), (3, 60), (3, 97), (8, 90), (3, 250), (3, 1000), (3, 1900)] {
             for sampling_ms in [50, 100, 1000] {
-                let mut habits = Habits::default();
+                let mut statistics = UsageStatistics::default();
                 let mut before = [0; 3];
                 for now_ms in (sampling_ms..120_000).step_by(sampling_ms as usize) {
                     let now = starved(now_ms, run_ms, wait_ms);
                     let [run_ms_since, wait_ms_since, slices] = [0, 1, 2].map(|field| now[field] - before[field]);
                     before = now;
-                    habits.learn(&sample(sampling_ms, run_ms_since * 1000, wait_ms_since * 1000, slices as u32));
+                    statistics.update(&sample(sampling_ms, run_ms_since * 1000, wait_ms_since * 1000, slices as u32));
                     let case = (run_ms, wait_ms, sampling_ms, now_ms);
-                    assert!(now_ms < 2000 || habits.class() == Class::Bulk, "{case:?}: {habits:?}");
+                    assert!(now_ms < 2000 || statistics.class() == Class::Bulk, "{case:?}: {statistics:?}");
                 }
             }
         }
@@ -403,26 +403,26 @@ mod tests {
 
     #[test]
     fn a_new_thread_is_not_bulk_within_one_second() {
-        let mut habits = Habits::default();
+        let mut statistics = UsageStatistics::default();
         for _ in 0..9 {
-            habits.learn(&sample(100, 100_000, 0, 1));
-            assert_ne!(habits.class(), Class::Bulk);
+            statistics.update(&sample(100, 100_000, 0, 1));
+            assert_ne!(statistics.class(), Class::Bulk);
         }
-        habits.learn(&sample(100, 100_000, 0, 1));
-        assert_eq!(habits.class(), Class::Bulk);
+        statistics.update(&sample(100, 100_000, 0, 1));
+        assert_eq!(statistics.class(), Class::Bulk);
     }
 
     // Verifies PLACE-1.
     #[test]
     fn a_task_at_a_border_stays_what_it_is() {
         let mut random = Random::new(5);
-        let mut habits = Habits::default();
-        let (mut changes, mut before) = (0, habits.class());
+        let mut statistics = UsageStatistics::default();
+        let (mut changes, mut before) = (0, statistics.class());
         for _ in 0..3000 {
             // Between 30 and 60 %, on both sides of the threshold at 50 %.
-            habits.learn(&sample(100, 30_000 + random.below(30_000) as u64, 0, 5));
-            changes += u32::from(habits.class() != before);
-            before = habits.class();
+            statistics.update(&sample(100, 30_000 + random.below(30_000) as u64, 0, 5));
+            changes += u32::from(statistics.class() != before);
+            before = statistics.class();
         }
         assert!(changes <= 4, "{changes} changes in five minutes");
     }
@@ -431,16 +431,20 @@ mod tests {
     fn any_counters_give_habits_within_range() {
         let mut random = Random::new(11);
         for _ in 0..200 {
-            let mut habits = Habits::default();
+            let mut statistics = UsageStatistics::default();
             for _ in 0..50 {
                 let any = |random: &mut Random| random.bits() >> random.below(64);
                 let slices = (random.bits() >> 32) as u32 >> random.below(32);
                 let [wall_ns, run_ns, wait_ns] = [any(&mut random), any(&mut random), any(&mut random)];
-                habits.learn(&Usage { wall_ns, run_ns, wait_ns, slices });
-                for share in [habits.demand(), habits.wait(), habits.greatest_share] {
-                    assert!((0.0..=1.0).contains(&share), "{habits:?}");
+                statistics.update(&Usage { wall_ns, run_ns, wait_ns, slices });
+                for share in [statistics.demand(), statistics.wait(), statistics.greatest_share] {
+                    assert!((0.0..=1.0).contains(&share), "{statistics:?}");
                 }
-                assert!(habits.wakes_hz().is_finite() && habits.burst_s.is_finite() && habits.delay_s.is_finite());
+                assert!(
+                    statistics.wakes_hz().is_finite()
+                        && statistics.burst_s.is_finite()
+                        && statistics.delay_s.is_finite()
+                );
             }
         }
     }

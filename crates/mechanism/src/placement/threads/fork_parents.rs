@@ -16,13 +16,13 @@ const CHILDREN: u32 = 2;
 /// A process is forgotten when it has had no new child for this long.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 /// The most processes that are followed.
-const MOST: usize = 8;
+const MAXIMUM_PARENTS: usize = 8;
 /// CPU time of children is measured over at least this period, because the kernel adds it only when a child has ended.
 const PERIOD: Duration = Duration::from_millis(950);
 /// A parent of at most this age is measured from its start at once, so that a build is detected within two periods.
 const YOUNG: Duration = Duration::from_secs(10);
 /// The children's CPU use from which a fork parent is bulk, and below which it no longer is.
-const BULK: [f64; 2] = [0.50, 0.35];
+const BULK_RATE: [f64; 2] = [0.50, 0.35];
 /// A rate above this multiple of the CPUs comes from a long-lived child that has just ended, and is ignored.
 const PLAUSIBLE: f64 = 1.25;
 /// Init is excluded: it is every process's ancestor, and orphans become its children.
@@ -44,9 +44,9 @@ struct ForkParent {
 
 impl ForkParents {
     /// Counts new children by parent, and forgets parents without new children.
-    pub(in crate::placement) fn note(&mut self, now: BootTime, sample: &Sample) {
+    pub(in crate::placement) fn count_children(&mut self, now: BootTime, sample: &Sample) {
         for child in sample.born.iter().filter(|thread| thread.tid == thread.pid && thread.parent > INIT) {
-            if self.0.len() == MOST && !self.0.contains_key(&child.parent) {
+            if self.0.len() == MAXIMUM_PARENTS && !self.0.contains_key(&child.parent) {
                 let oldest = self
                     .0
                     .iter()
@@ -91,7 +91,7 @@ impl ForkParents {
             let used_s = (facts.children_ticks.saturating_sub(ticks).saturating_mul(TICK_MS)) as f64 / 1000.0;
             let rate = used_s / wall.as_secs_f64();
             fork_parent.rate = if rate > cpus as f64 * PLAUSIBLE { 0.0 } else { rate };
-            fork_parent.is_bulk = fork_parent.rate >= BULK[usize::from(fork_parent.is_bulk)];
+            fork_parent.is_bulk = fork_parent.rate >= BULK_RATE[usize::from(fork_parent.is_bulk)];
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
         for sample in 0..ticks.len() as u64 * 10 {
             let now = BootTime::from_milliseconds(sample * 100);
             let asked: Vec<u32> = fork_parents.unknown(now).collect();
-            fork_parents.note(now, &born(100 + sample as u32, 100 + sample as u32, 10));
+            fork_parents.count_children(now, &born(100 + sample as u32, 100 + sample as u32, 10));
             used += if sample % 10 == 9 { ticks[sample as usize / 10] } else { 0 };
             fork_parents.take(now, &asked.iter().map(|&pid| facts(pid, used)).collect::<Vec<_>>(), 2);
         }
@@ -177,7 +177,7 @@ mod tests {
         ] {
             let mut fork_parents = ForkParents::default();
             for child in [20, 21] {
-                fork_parents.note(at(0), &born(child, child, 10));
+                fork_parents.count_children(at(0), &born(child, child, 10));
             }
             for (later_ms, ticks) in answers {
                 let start_time_ticks = (100_000 - age_ms) / TICK_MS;
@@ -192,17 +192,17 @@ mod tests {
     #[test]
     fn only_processes_that_come_again_and_again_are_asked_about() {
         let (mut fork_parents, now) = (ForkParents::default(), BootTime::from_milliseconds(1000));
-        fork_parents.note(now, &born(20, 20, 10));
+        fork_parents.count_children(now, &born(20, 20, 10));
         assert_eq!(fork_parents.unknown(now).count(), 0, "one child is not enough");
         for (tid, pid, parent) in [(21, 21, 10), (22, 22, INIT), (23, 22, 11), (24, 24, 12)] {
-            fork_parents.note(now, &born(tid, pid, parent));
+            fork_parents.count_children(now, &born(tid, pid, parent));
         }
         assert_eq!(fork_parents.unknown(now).collect::<Vec<_>>(), [10]);
         for parent in 100..200 {
-            fork_parents.note(now, &born(parent + 1000, parent + 1000, parent));
+            fork_parents.count_children(now, &born(parent + 1000, parent + 1000, parent));
         }
-        assert!(fork_parents.0.len() <= MOST);
-        fork_parents.note(now + FORGOTTEN_AFTER, &Sample::default());
+        assert!(fork_parents.0.len() <= MAXIMUM_PARENTS);
+        fork_parents.count_children(now + FORGOTTEN_AFTER, &Sample::default());
         assert!(fork_parents.0.is_empty(), "no parent has new children");
     }
 
@@ -210,7 +210,8 @@ mod tests {
     fn a_parent_that_has_ended_is_forgotten() {
         let mut fork_parents = after(&[190; 4]);
         assert_eq!(fork_parents.bulk().map(|(pid, _)| pid).collect::<Vec<_>>(), [10]);
-        fork_parents.note(BootTime::from_milliseconds(4000), &Sample { ended: vec![10], ..Sample::default() });
+        fork_parents
+            .count_children(BootTime::from_milliseconds(4000), &Sample { ended: vec![10], ..Sample::default() });
         assert_eq!(fork_parents.bulk().count(), 0);
     }
 }

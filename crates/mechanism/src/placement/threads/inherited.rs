@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::roster::Roster;
-use crate::{Action, Decision, Holdings, Target};
+use crate::{Action, Decision, LeaseSet, Target};
 use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Sample;
 
 /// New threads; their facts will show whether they inherited leased values.
 #[derive(Debug, Default)]
-pub(in crate::placement) struct InheritedAttributes(BTreeMap<u32, Vec<Inheritance>>);
+pub(in crate::placement) struct InheritedAttributes(BTreeMap<u32, Vec<InheritedValue>>);
 
 /// A value that a thread may have inherited.
 #[derive(Debug)]
-struct Inheritance {
+struct InheritedValue {
     /// The creator's leased target.
     target: Target,
     /// The creator's leased value.
@@ -30,22 +30,22 @@ impl InheritedAttributes {
     }
 
     /// Notes the new threads: they inherit the mask, the priority and the clamp of their creator.
-    pub(in crate::placement) fn note(&mut self, sample: &Sample, leased: &Holdings, roster: &Roster) {
+    pub(in crate::placement) fn note(&mut self, sample: &Sample, leased: &LeaseSet, roster: &Roster) {
         self.0.retain(|tid, _| !sample.ended.contains(tid));
         if leased.is_empty() {
             return;
         }
         for thread in &sample.born {
             // A fork parent is restricted so that its children inherit that.
-            let is_front = roster.get(thread.tid).is_some_and(|member| member.is_front);
-            if !is_front && thread.pid != thread.parent && roster.makes_room_for_children(thread.parent) {
+            let is_foreground = roster.get(thread.tid).is_some_and(|member| member.is_foreground);
+            if !is_foreground && thread.pid != thread.parent && roster.is_bulk_fork_parent(thread.parent) {
                 continue;
             }
             let inheritance = |(target, value): (&Target, &str)| {
                 let parent = roster.get(target.thread()?)?;
                 let is_relative = parent.thread.pid == thread.pid || parent.thread.pid == thread.parent;
-                let original = held_by(target, parent.facts.as_ref().filter(|_| is_relative)?)?;
-                Some(Inheritance { target: target.clone(), value: value.to_owned(), original })
+                let original = current_value(target, parent.facts.as_ref().filter(|_| is_relative)?)?;
+                Some(InheritedValue { target: target.clone(), value: value.to_owned(), original })
             };
             // Leave the group first: a mask applies only within the cpuset.
             let inherited: Vec<_> = leased.in_force().rev().filter_map(inheritance).collect();
@@ -64,10 +64,10 @@ impl InheritedAttributes {
         let mut disinherited = BTreeSet::new();
         for facts in facts {
             let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
-            for Inheritance { target, value, original } in self.0.remove(&tid).unwrap_or_default() {
+            for InheritedValue { target, value, original } in self.0.remove(&tid).unwrap_or_default() {
                 // Facts do not show membership in brisk's own groups; that is checked when the thread is moved.
                 let is_member = matches!(target, Target::GroupMember { .. });
-                if !is_member && held_by(&target, facts).as_ref() != Some(&value) {
+                if !is_member && current_value(&target, facts).as_ref() != Some(&value) {
                     continue;
                 }
                 let Some(target) = target.of_child(tid, start_time_ticks) else { continue };
@@ -82,7 +82,7 @@ impl InheritedAttributes {
 }
 
 /// The value of `target` for a thread with these facts.
-fn held_by(target: &Target, facts: &ThreadFacts) -> Option<String> {
+fn current_value(target: &Target, facts: &ThreadFacts) -> Option<String> {
     match target {
         Target::CpuAffinity { .. } => Some(format_list(&facts.allowed)),
         Target::Priority { .. } => Some(facts.priority.to_string()),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::classify::{Class, Habits};
+use super::classify::{Class, UsageStatistics};
 use super::fork_parents::ForkParents;
 use crate::Glob;
 use crate::placement::gain::Totals;
@@ -11,39 +11,39 @@ use brisk_sys::process::schedstat::Usage;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::{Sample, Thread};
 
-/// A thread with its habits and facts.
+/// A thread with its statistics and facts.
 #[derive(Debug, Clone)]
 pub struct Member {
     /// Its ids and name.
     pub thread: Thread,
     /// Its CPU use.
-    pub habits: Habits,
+    pub statistics: UsageStatistics,
     /// The facts that are needed before it may be changed; requested when it becomes busy.
     pub facts: Option<ThreadFacts>,
     /// Its process is in the foreground.
-    pub is_front: bool,
-    /// The time up to which its habits are learned.
-    learned_at: BootTime,
+    pub is_foreground: bool,
+    /// The time up to which its statistics are learned.
+    updated_at: BootTime,
 }
 
 /// The most ancestors that are followed.
 const MOST_GENERATIONS: usize = 64;
 
 /// A thread with a lower demand does not delay other threads, however long its bursts are.
-pub(in crate::placement) const AT_WORK: f64 = 0.02;
+pub(in crate::placement) const ACTIVE_DEMAND: f64 = 0.02;
 /// The most foreground threads that are handled one by one.
-const MOST_IN_FRONT: usize = 16;
+const MAXIMUM_FOREGROUND_THREADS: usize = 16;
 
 /// All tracked threads.
 #[derive(Debug, Default)]
 pub struct Roster {
     members: BTreeMap<u32, Member>,
     /// Threads that are not light: their absence from a sample is learned as rest.
-    awake: BTreeSet<u32>,
+    non_light: BTreeSet<u32>,
     /// Processes that were reported as the foreground.
     roots: BTreeSet<u32>,
     /// These processes and their descendants.
-    front: BTreeSet<u32>,
+    foreground: BTreeSet<u32>,
     fork_parents: ForkParents,
 }
 
@@ -59,13 +59,13 @@ impl Roster {
     }
 
     /// True while a foreground process exists.
-    pub fn has_front(&self) -> bool {
-        !self.front.is_empty()
+    pub fn has_foreground(&self) -> bool {
+        !self.foreground.is_empty()
     }
 
     /// The foreground processes, including descendants.
-    pub fn front(&self) -> &BTreeSet<u32> {
-        &self.front
+    pub fn foreground(&self) -> &BTreeSet<u32> {
+        &self.foreground
     }
 
     /// The processes that were reported to be in the foreground, without descendants.
@@ -79,26 +79,26 @@ impl Roster {
             return false;
         }
         self.roots = pids;
-        self.front.clear();
+        self.foreground.clear();
         loop {
-            let before = self.front.len();
+            let before = self.foreground.len();
             for Member { thread, .. } in self.members.values() {
-                if self.roots.contains(&thread.pid) || self.front.contains(&thread.parent) {
-                    self.front.insert(thread.pid);
+                if self.roots.contains(&thread.pid) || self.foreground.contains(&thread.parent) {
+                    self.foreground.insert(thread.pid);
                 }
             }
-            if self.front.len() == before {
+            if self.foreground.len() == before {
                 break;
             }
         }
         for member in self.members.values_mut() {
-            member.is_front = self.front.contains(&member.thread.pid);
+            member.is_foreground = self.foreground.contains(&member.thread.pid);
         }
         true
     }
 
     /// True for a process with one thread.
-    pub fn is_single(&self, pid: u32) -> bool {
+    pub fn is_single_threaded(&self, pid: u32) -> bool {
         self.members.values().filter(|member| member.thread.pid == pid).count() == 1
     }
 
@@ -108,60 +108,60 @@ impl Roster {
             self.forget(*tid);
         }
         for thread in &sample.born {
-            self.meet(now, thread.clone());
+            self.add(now, thread.clone());
         }
         let mut totals = Totals { wall_ns, ..Totals::default() };
-        let mut silent = self.awake.clone();
+        let mut sleeping = self.non_light.clone();
         for used in &sample.used {
-            silent.remove(&used.tid);
+            sleeping.remove(&used.tid);
             let Some(member) = self.members.get_mut(&used.tid) else { continue };
-            let unknown_ns = now.since(member.learned_at).as_nanos() as u64;
-            let rested_ns = unknown_ns.saturating_sub(used.usage.wall_ns);
-            if rested_ns > 0 {
-                member.habits.learn(&Usage { wall_ns: rested_ns, ..Usage::default() });
+            let elapsed_ns = now.since(member.updated_at).as_nanos() as u64;
+            let slept_ns = elapsed_ns.saturating_sub(used.usage.wall_ns);
+            if slept_ns > 0 {
+                member.statistics.update(&Usage { wall_ns: slept_ns, ..Usage::default() });
             }
             // Part of a quiet thread's time may already be learned as rest; none of a new thread's time is.
-            let untold_ns = if unknown_ns > 0 { used.usage.wall_ns.min(unknown_ns) } else { used.usage.wall_ns };
-            member.habits.learn(&Usage { wall_ns: untold_ns, ..used.usage });
-            member.learned_at = now;
+            let unaccounted_ns = if elapsed_ns > 0 { used.usage.wall_ns.min(elapsed_ns) } else { used.usage.wall_ns };
+            member.statistics.update(&Usage { wall_ns: unaccounted_ns, ..used.usage });
+            member.updated_at = now;
             // A quiet thread's usage covers a longer period than this sample: only the sample's share is added. Errors at the
             // edges of a sample may make run and wait time longer than that period.
-            let lasted_ns = used.usage.wall_ns.max(used.usage.run_ns + used.usage.wait_ns);
-            let within = |ns: u64| match lasted_ns {
+            let covered_ns = used.usage.wall_ns.max(used.usage.run_ns + used.usage.wait_ns);
+            let within = |ns: u64| match covered_ns {
                 longer if longer > wall_ns => (u128::from(ns) * u128::from(wall_ns) / u128::from(longer)) as u64,
                 _ => ns,
             };
-            if member.is_front {
+            if member.is_foreground {
                 totals.run_ns += within(used.usage.run_ns);
                 totals.wait_ns += within(used.usage.wait_ns);
-            } else if member.habits.class() == Class::Bulk {
+            } else if member.statistics.class() == Class::Bulk {
                 totals.bulk_run_ns += within(used.usage.run_ns);
             }
-            if member.habits.class() == Class::Light {
-                self.awake.remove(&used.tid);
+            if member.statistics.class() == Class::Light {
+                self.non_light.remove(&used.tid);
             } else {
-                self.awake.insert(used.tid);
+                self.non_light.insert(used.tid);
             }
         }
-        for tid in silent {
+        for tid in sleeping {
             self.rest(now, tid);
         }
         // In the first sample every thread is new.
         if wall_ns > 0 {
-            self.fork_parents.note(now, sample);
+            self.fork_parents.count_children(now, sample);
         }
-        let of_fork_parents = self.fork_parents.bulk().filter(|&(pid, _)| self.makes_room_for_children(pid));
+        let of_fork_parents = self.fork_parents.bulk().filter(|&(pid, _)| self.is_bulk_fork_parent(pid));
         totals.bulk_run_ns += of_fork_parents.map(|(_, rate)| (rate * wall_ns as f64) as u64).sum::<u64>();
         totals
     }
 
     /// True for a process with children that are CPU-bound together, unless it is in the foreground or an ancestor of it.
-    pub fn makes_room_for_children(&self, pid: u32) -> bool {
-        self.fork_parents.is_bulk(pid) && !self.front.contains(&pid) && !self.is_before_front(pid)
+    pub fn is_bulk_fork_parent(&self, pid: u32) -> bool {
+        self.fork_parents.is_bulk(pid) && !self.foreground.contains(&pid) && !self.is_foreground_ancestor(pid)
     }
 
     /// True for an ancestor of the foreground.
-    fn is_before_front(&self, pid: u32) -> bool {
+    fn is_foreground_ancestor(&self, pid: u32) -> bool {
         self.roots.iter().any(|root| {
             let mut next = self.members.get(root);
             // Pids are reused: a cycle is possible, though unlikely.
@@ -186,31 +186,32 @@ impl Roster {
         self.fork_parents.unknown(now)
     }
 
-    fn meet(&mut self, now: BootTime, thread: Thread) {
-        if self.roots.contains(&thread.pid) || self.front.contains(&thread.parent) {
-            self.front.insert(thread.pid);
+    fn add(&mut self, now: BootTime, thread: Thread) {
+        if self.roots.contains(&thread.pid) || self.foreground.contains(&thread.parent) {
+            self.foreground.insert(thread.pid);
         }
-        let is_front = self.front.contains(&thread.pid);
-        let member = Member { habits: Habits::default(), facts: None, is_front, learned_at: now, thread };
+        let is_foreground = self.foreground.contains(&thread.pid);
+        let member =
+            Member { statistics: UsageStatistics::default(), facts: None, is_foreground, updated_at: now, thread };
         self.members.insert(member.thread.tid, member);
     }
 
     fn rest(&mut self, now: BootTime, tid: u32) {
         let Some(member) = self.members.get_mut(&tid) else { return };
-        let rested_ns = now.since(member.learned_at).as_nanos() as u64;
-        member.habits.learn(&Usage { wall_ns: rested_ns, ..Usage::default() });
-        member.learned_at = now;
-        if member.habits.class() == Class::Light {
-            self.awake.remove(&tid);
+        let slept_ns = now.since(member.updated_at).as_nanos() as u64;
+        member.statistics.update(&Usage { wall_ns: slept_ns, ..Usage::default() });
+        member.updated_at = now;
+        if member.statistics.class() == Class::Light {
+            self.non_light.remove(&tid);
         }
     }
 
     fn forget(&mut self, tid: u32) {
-        self.awake.remove(&tid);
+        self.non_light.remove(&tid);
         let Some(member) = self.members.remove(&tid) else { return };
         let pid = member.thread.pid;
-        if self.front.contains(&pid) && !self.members.values().any(|member| member.thread.pid == pid) {
-            self.front.remove(&pid);
+        if self.foreground.contains(&pid) && !self.members.values().any(|member| member.thread.pid == pid) {
+            self.foreground.remove(&pid);
             self.roots.remove(&pid);
         }
     }
@@ -225,7 +226,7 @@ impl Roster {
     }
 
     /// Drops the facts of these threads, because they may have changed.
-    pub fn doubt_facts(&mut self, of: impl Fn(u32) -> bool) {
+    pub fn invalidate_facts(&mut self, of: impl Fn(u32) -> bool) {
         let members = self.members.values_mut().filter(|member| of(member.thread.tid));
         members.for_each(|member| member.facts = None);
     }
@@ -233,39 +234,45 @@ impl Roster {
     /// Background threads of at least class `least` that may have to be restricted, and the threads of fork parents. Those with
     /// the highest demand come first; no more than `maximum`.
     pub fn busy<'a>(&'a self, least: Class, excluded: &'a [Glob], maximum: usize) -> Vec<&'a Member> {
-        let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
+        let non_light = self.non_light.iter().filter_map(|tid| self.members.get(tid));
         let is_busy = |member: &&Member| {
-            let habits = &member.habits;
-            !member.is_front && habits.class() >= least && habits.demand() >= AT_WORK && !habits.is_newcomer()
+            let statistics = &member.statistics;
+            !member.is_foreground
+                && statistics.class() >= least
+                && statistics.demand() >= ACTIVE_DEMAND
+                && !statistics.is_new()
         };
         let parents: BTreeSet<u32> =
-            self.fork_parents.bulk().map(|(pid, _)| pid).filter(|&pid| self.makes_room_for_children(pid)).collect();
+            self.fork_parents.bulk().map(|(pid, _)| pid).filter(|&pid| self.is_bulk_fork_parent(pid)).collect();
         let is_fork_parent = |member: &&Member| !is_busy(member) && parents.contains(&member.thread.pid);
         let with_fork_parents = self.members.values().filter(|member| !parents.is_empty() && is_fork_parent(member));
-        let may_go = |member: &&Member| !excluded.iter().any(|glob| glob.matches(&member.thread.command));
-        most_demanding(awake.filter(is_busy).chain(with_fork_parents).filter(may_go), maximum)
+        let is_included = |member: &&Member| !excluded.iter().any(|glob| glob.matches(&member.thread.command));
+        most_demanding(non_light.filter(is_busy).chain(with_fork_parents).filter(is_included), maximum)
     }
 
     /// Busy foreground threads, which compete with bulk threads.
-    pub fn busy_front(&self) -> impl Iterator<Item = &Member> {
-        let awake = self.awake.iter().filter_map(|tid| self.members.get(tid));
-        awake.filter(|member| member.is_front).take(MOST_IN_FRONT)
+    pub fn busy_foreground_threads(&self) -> impl Iterator<Item = &Member> {
+        let non_light = self.non_light.iter().filter_map(|tid| self.members.get(tid));
+        non_light.filter(|member| member.is_foreground).take(MAXIMUM_FOREGROUND_THREADS)
     }
 
     /// Foreground threads with work, including light ones, those with the highest demand first: they may delay each other.
-    pub fn front_at_work(&self) -> Vec<&Member> {
-        if self.front.is_empty() {
+    pub fn active_foreground_threads(&self) -> Vec<&Member> {
+        if self.foreground.is_empty() {
             return Vec::new();
         }
-        let is_at_work = |member: &&Member| member.is_front && member.habits.demand() >= AT_WORK;
-        most_demanding(self.members.values().filter(is_at_work), MOST_IN_FRONT)
+        let is_active = |member: &&Member| member.is_foreground && member.statistics.demand() >= ACTIVE_DEMAND;
+        most_demanding(self.members.values().filter(is_active), MAXIMUM_FOREGROUND_THREADS)
     }
 
     /// Busy threads with unknown facts.
     pub fn unknown(&self, excluded: &[Glob], maximum: usize) -> Vec<u32> {
-        let front: BTreeMap<u32, &Member> =
-            self.busy_front().chain(self.front_at_work()).map(|member| (member.thread.tid, member)).collect();
-        let busy = self.busy(Class::Interactive, excluded, maximum).into_iter().chain(front.into_values());
+        let foreground: BTreeMap<u32, &Member> = self
+            .busy_foreground_threads()
+            .chain(self.active_foreground_threads())
+            .map(|member| (member.thread.tid, member))
+            .collect();
+        let busy = self.busy(Class::Interactive, excluded, maximum).into_iter().chain(foreground.into_values());
         busy.filter(|member| member.facts.is_none()).map(|member| member.thread.tid).collect()
     }
 }
@@ -273,7 +280,7 @@ impl Roster {
 /// The `members` with the highest demand, no more than `maximum`.
 pub fn most_demanding<'a>(members: impl Iterator<Item = &'a Member>, maximum: usize) -> Vec<&'a Member> {
     let mut members: Vec<_> = members.collect();
-    members.sort_by(|one, other| other.habits.demand().total_cmp(&one.habits.demand()));
+    members.sort_by(|one, other| other.statistics.demand().total_cmp(&one.statistics.demand()));
     members.truncate(maximum);
     members
 }
@@ -311,21 +318,21 @@ mod tests {
         let family = [thread(10, 10, 1), thread(20, 20, 10), thread(21, 20, 10), thread(30, 30, 20), thread(40, 40, 1)];
         roster.take(at(0), WALL, &sample(&family, &[], &[]));
         assert!(roster.put_in_foreground(BTreeSet::from([10])) && !roster.put_in_foreground(BTreeSet::from([10])));
-        assert_eq!(roster.front(), &BTreeSet::from([10, 20, 30]));
-        assert!(roster.get(21).unwrap().is_front && !roster.get(40).unwrap().is_front);
+        assert_eq!(roster.foreground(), &BTreeSet::from([10, 20, 30]));
+        assert!(roster.get(21).unwrap().is_foreground && !roster.get(40).unwrap().is_foreground);
         roster.take(at(100), WALL, &sample(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]));
-        assert_eq!(roster.front(), &BTreeSet::from([10, 20, 30, 50]), "20 has another thread");
+        assert_eq!(roster.foreground(), &BTreeSet::from([10, 20, 30, 50]), "20 has another thread");
         roster.take(at(200), WALL, &sample(&[], &[], &[10, 21, 30, 50]));
-        assert!(!roster.has_front());
+        assert!(!roster.has_foreground());
     }
 
     #[test]
     fn a_process_may_be_in_foreground_before_it_is_known() {
         let mut roster = Roster::default();
         roster.put_in_foreground(BTreeSet::from([7]));
-        assert!(!roster.has_front());
+        assert!(!roster.has_foreground());
         roster.take(at(0), WALL, &sample(&[thread(7, 7, 1)], &[], &[]));
-        assert!(roster.has_front() && roster.get(7).unwrap().is_front);
+        assert!(roster.has_foreground() && roster.get(7).unwrap().is_foreground);
     }
 
     #[test]
@@ -370,8 +377,8 @@ mod tests {
         for tick in 21..=150 {
             roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]));
         }
-        assert_eq!(roster.get(2).unwrap().habits.class(), Class::Light);
-        assert!(roster.awake.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
+        assert_eq!(roster.get(2).unwrap().statistics.class(), Class::Light);
+        assert!(roster.non_light.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
     }
 
     // Verifies PLACE-2.
@@ -403,7 +410,11 @@ mod tests {
                 _ => None,
             };
             roster.take(at(tick * 100), WALL, &sample(&[], usage.as_slice(), &[]));
-            assert!(tick < 20 || roster.get(2).unwrap().habits.class() == Class::Bulk, "{tick}: {:?}", roster.get(2));
+            assert!(
+                tick < 20 || roster.get(2).unwrap().statistics.class() == Class::Bulk,
+                "{tick}: {:?}",
+                roster.get(2)
+            );
         }
     }
 }

@@ -13,9 +13,9 @@ use brisk_base::toml_text;
 /// The interface of every context manager.
 pub const DESCRIPTOR: &str = "android.os.IServiceManager";
 /// `DUMP_FLAG_PRIORITY_ALL`.
-const EVERY_PRIORITY: i32 = 15;
+const DUMP_PRIORITY_ALL: i32 = 15;
 /// `DUMP_FLAG_PRIORITY_DEFAULT`.
-const DEFAULT_PRIORITY: i32 = 8;
+const DUMP_PRIORITY_DEFAULT: i32 = 8;
 
 /// How one release's context manager encodes requests and answers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -116,7 +116,7 @@ pub enum ListStyle {
 
 /// A client's request to a context manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
+pub enum ManagerRequest {
     /// Looks up a service.
     Lookup {
         /// Its name in UTF-16.
@@ -214,7 +214,7 @@ impl WireFormat {
         for tail in &self.add_tail {
             parcel.put_i32(match tail {
                 AddTail::AllowIsolated => 1,
-                AddTail::DumpPriority => DEFAULT_PRIORITY,
+                AddTail::DumpPriority => DUMP_PRIORITY_DEFAULT,
             });
         }
         parcel
@@ -227,7 +227,7 @@ impl WireFormat {
             parcel.put_i32(index);
         }
         if self.list_style != ListStyle::Index {
-            parcel.put_i32(EVERY_PRIORITY);
+            parcel.put_i32(DUMP_PRIORITY_ALL);
         }
         parcel
     }
@@ -250,17 +250,17 @@ impl WireFormat {
     }
 
     /// The question in a call of `code` with this data; `None` for other functions, and for data of another format.
-    pub fn read_question(&self, code: u32, data: &[u8]) -> Option<Question> {
+    pub fn parse_manager_request(&self, code: u32, data: &[u8]) -> Option<ManagerRequest> {
         let mut reader = Reader::new(data);
         reader.bytes(self.volatile.len())?;
         let header = self.header();
         (reader.bytes(header.len())? == header).then_some(())?;
         if self.lookup.contains(&code) || self.lookup_union.contains(&code) {
-            return Some(Question::Lookup { name: reader.string16()? });
+            return Some(ManagerRequest::Lookup { name: reader.string16()? });
         }
         if code == self.list {
             let index = if self.list_style == ListStyle::Array { None } else { Some(reader.i32()?.max(0) as usize) };
-            return Some(Question::List { index });
+            return Some(ManagerRequest::List { index });
         }
         if code != self.add {
             return None;
@@ -268,7 +268,7 @@ impl WireFormat {
         let (name, object) = (reader.string16()?, reader.object()?);
         reader.bytes(self.system.len())?;
         let allow_isolated = reader.i32()? != 0;
-        Some(Question::Add { name, object, allow_isolated })
+        Some(ManagerRequest::Add { name, object, allow_isolated })
     }
 
     /// The answer to a lookup by `code`: the service `handle`, or none.
@@ -292,7 +292,7 @@ impl WireFormat {
     }
 
     /// The answer of a function that succeeded.
-    pub fn done_answer(&self) -> Parcel {
+    pub fn success_answer(&self) -> Parcel {
         let mut parcel = Parcel::default();
         parcel.put_i32(0);
         parcel
@@ -330,13 +330,13 @@ impl WireFormat {
         if !self.clients.is_empty() {
             let _ = write!(text, " clients={}", codes(&self.clients));
         }
-        text += &self.answer_form(&[], &[]);
-        self.unions.iter().for_each(|union| text += &self.answer_form(union.head(), union.tail()));
+        text += &self.answer_pattern(&[], &[]);
+        self.unions.iter().for_each(|union| text += &self.answer_pattern(union.head(), union.tail()));
         text
     }
 
     /// The bytes around the binder of an answer, in the terms of the driver's cache.
-    fn answer_form(&self, head: &[i32], tail: &[i32]) -> String {
+    fn answer_pattern(&self, head: &[i32], tail: &[i32]) -> String {
         let (mut before, mut behind) = (self.answer(), Parcel::default());
         before.put_numbers(head);
         behind.put_numbers(tail);

@@ -11,20 +11,20 @@ fn every_format_reads_what_it_writes() {
     for format in WireFormat::all() {
         let name = &format.name;
         for code in format.lookup_codes() {
-            let question = format.read_question(code, &format.lookup_request("activity").data);
-            assert_eq!(question, Some(Question::Lookup { name: utf16("activity") }), "{name}");
+            let question = format.parse_manager_request(code, &format.lookup_request("activity").data);
+            assert_eq!(question, Some(ManagerRequest::Lookup { name: utf16("activity") }), "{name}");
             for (handle, object) in [(Some(7), Object::Handle(7)), (None, Object::Null)] {
                 let answer = format.lookup_answer(code, handle);
                 assert_eq!(format.read_service(&answer.data), Some(object), "{name} {code}");
             }
         }
-        let added = format.read_question(format.add, &format.add_request("window", 5).data);
+        let added = format.parse_manager_request(format.add, &format.add_request("window", 5).data);
         let object = Object::Own(5);
-        assert_eq!(added, Some(Question::Add { name: utf16("window"), object, allow_isolated: true }), "{name}");
+        assert_eq!(added, Some(ManagerRequest::Add { name: utf16("window"), object, allow_isolated: true }), "{name}");
         let index = (format.list_style != ListStyle::Array).then_some(3);
         assert_eq!(
-            format.read_question(format.list, &format.list_request(3).data),
-            Some(Question::List { index }),
+            format.parse_manager_request(format.list, &format.list_request(3).data),
+            Some(ManagerRequest::List { index }),
             "{name}"
         );
         let names = ["activity".to_owned(), "window".to_owned()];
@@ -106,9 +106,9 @@ fn a_union_has_the_layout_of_its_release() {
 fn other_requests_are_not_questions() {
     let format = WireFormat::named("android-11").unwrap();
     let request = format.lookup_request("a").data;
-    assert_eq!(format.read_question(9, &request), None, "another function");
-    assert_eq!(format.read_question(1, &request[..request.len() - 4]), None, "cut off");
+    assert_eq!(format.parse_manager_request(9, &request), None, "another function");
+    assert_eq!(format.parse_manager_request(1, &request[..request.len() - 4]), None, "cut off");
     let older = WireFormat::named("android-10").unwrap();
-    assert_eq!(format.read_question(1, &older.lookup_request("a").data), None, "without the marker");
+    assert_eq!(format.parse_manager_request(1, &older.lookup_request("a").data), None, "without the marker");
     assert_eq!(format.read_service(&[1, 0, 0, 0]), None, "an exception");
 }

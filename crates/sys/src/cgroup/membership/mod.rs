@@ -4,7 +4,7 @@
 //! version 1, where systemd does not use `cpuset` and Android ignores child groups; in version 2, where the user has named a
 //! sub-tree that is delegated to brisk, or there are no groups. No thread escapes a limit by it.
 
-mod weighed;
+mod weighted;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::group;
 use super::hierarchy::{self, Hierarchy, Mount, group_in, lists};
 use super::unit;
-use super::weight::WeighedGroup;
+use super::weight::WeightedGroup;
 use crate::Root;
-use weighed::WeighedGroups;
+use weighted::WeightedGroups;
 
 /// Controllers that can distribute among threads of one process; all others work on whole processes.
 const THREADED: [&str; 4] = ["cpu", "cpuset", "perf_event", "pids"];
@@ -88,7 +88,7 @@ pub struct Groups {
     /// Units of systemd compete by weights, and this process may not call their manager.
     has_unreachable_units: bool,
     /// Why there are no groups, or none in the named sub-tree.
-    pub refusal: Option<String>,
+    pub unsupported_reason: Option<String>,
 }
 
 /// A thread's group, and where a group that receives the thread temporarily may be made.
@@ -116,17 +116,17 @@ pub struct Memberships {
 
 /// The groups of threads in one sample: threads of one group have the same answer, so its files are read once.
 #[derive(Debug)]
-pub struct Lookup<'a> {
+pub struct MembershipCache<'a> {
     groups: &'a Groups,
     root: &'a Root,
     known: BTreeMap<String, Memberships>,
-    weighed: Option<WeighedGroups<'a>>,
+    weighed: Option<WeightedGroups<'a>>,
 }
 
-impl Lookup<'_> {
+impl MembershipCache<'_> {
     /// The control groups above thread `tid` that compete by weights which brisk may change, from the top of their sub-tree down
     /// to the thread's own; empty outside of such a sub-tree.
-    pub fn weighed(&mut self, tid: u32) -> Vec<WeighedGroup> {
+    pub fn weighed(&mut self, tid: u32) -> Vec<WeightedGroup> {
         self.weighed.as_mut().map_or_else(Vec::new, |weighed| weighed.above(tid))
     }
 
@@ -148,7 +148,7 @@ impl Lookup<'_> {
 impl Groups {
     /// What the device below `root` supports under `choice`.
     pub fn of(root: &Root, choice: &GroupChoice) -> Self {
-        let none = |why: &str| Self { refusal: Some(why.to_owned()), ..Self::default() };
+        let none = |why: &str| Self { unsupported_reason: Some(why.to_owned()), ..Self::default() };
         let mut mounts = hierarchy::mounts(root);
         let is_managed = root.exists("/run/systemd/system") || root.exists("/system/build.prop");
         let (mut tree, mut units, mut has_unreachable_units) = (None, None, false);
@@ -172,7 +172,7 @@ impl Groups {
             // Where a program manages groups, brisk may by default change only what that program does not manage.
             GroupChoice::Auto if root.exists("/run/systemd/system") => {
                 let unified = mounts.iter().find(|mount| mount.hierarchy == Hierarchy::Unified);
-                units = unified.map(|mount| mount.folder.clone()).filter(|top| unit::are_weighed(root, top));
+                units = unified.map(|mount| mount.folder.clone()).filter(|top| unit::have_weights(root, top));
                 has_unreachable_units = units.is_some() && !unit::is_manager_reachable(root);
                 units = units.filter(|_| !has_unreachable_units);
                 mounts.retain(|mount| mount.hierarchy == Hierarchy::Cpuset);
@@ -183,18 +183,18 @@ impl Groups {
         let top = tree.as_deref().unwrap_or("/");
         mounts.retain(|mount| is_writable(root, mount, top));
         let writable = mounts.len();
-        mounts.retain(|mount| shares_out_cpus(root, mount, top));
-        let refusal = mounts.is_empty().then(|| match is_managed {
+        mounts.retain(|mount| can_control_cpus(root, mount, top));
+        let unsupported_reason = mounts.is_empty().then(|| match is_managed {
             _ if writable > 0 => "control groups have neither cpu nor cpuset here".to_owned(),
             true => "the system's manager controls all groups".to_owned(),
             false => "no control group can be written here".to_owned(),
         });
-        Self { mounts, tree, units, has_unreachable_units, refusal }
+        Self { mounts, tree, units, has_unreachable_units, unsupported_reason }
     }
 
     /// Answers for several threads below `root` in one sample.
-    pub fn at<'a>(&'a self, root: &'a Root) -> Lookup<'a> {
-        Lookup { groups: self, root, known: BTreeMap::new(), weighed: WeighedGroups::of(root, self) }
+    pub fn at<'a>(&'a self, root: &'a Root) -> MembershipCache<'a> {
+        MembershipCache { groups: self, root, known: BTreeMap::new(), weighed: WeightedGroups::of(root, self) }
     }
 
     /// The groups that a thread with `text` in its /proc/TID/cgroup may be moved out of.
@@ -209,10 +209,10 @@ impl Groups {
 
     fn membership(&self, root: &Root, mount: &Mount, controller: &str, group: &str) -> Option<Membership> {
         let folder = below(mount, group);
-        if group::is_ours(&folder) {
+        if group::is_brisk_group(&folder) {
             return None;
         }
-        let (made_in, whole_process) = match mount.hierarchy {
+        let (parent_folder, whole_process) = match mount.hierarchy {
             // A sibling of all other groups, to compete with them by weight; not where CPU accounting would miss its time.
             Hierarchy::Cpu if has_limit(root, &folder) || mount.accounts && group != "/" => return None,
             Hierarchy::Cpu => (mount.folder.clone(), false),
@@ -220,7 +220,7 @@ impl Groups {
             Hierarchy::Cpuset => (folder, false),
             Hierarchy::Unified => self.place(root, mount, controller, group)?,
         };
-        let taken_into = made_in.join(if whole_process { group::PROCESSES } else { group::THREADS });
+        let taken_into = parent_folder.join(if whole_process { group::PROCESSES } else { group::THREADS });
         let taken_as = format!("/{}", taken_into.strip_prefix(&mount.folder).ok()?.display());
         Some(Membership { hierarchy: mount.hierarchy, group: group.to_owned(), taken_into, taken_as, whole_process })
     }
@@ -230,24 +230,25 @@ impl Groups {
         let folder = below(mount, group);
         let Some(tree) = &self.tree else {
             // Groups made by other programs are theirs to manage.
-            return (group == "/" && hands_down(root, &folder, controller)).then_some((folder, false));
+            return (group == "/" && can_enable_for_children(root, &folder, controller)).then_some((folder, false));
         };
         if !Path::new(group).starts_with(tree) {
             return None;
         }
-        if holds_threads(root, &folder) && hands_down(root, &folder, controller) {
+        if supports_threaded_children(root, &folder) && can_enable_for_children(root, &folder, controller) {
             return Some((folder, false));
         }
         let top = below(mount, tree);
         // Before Linux 6.2 a thread loses its affinity mask when it enters a cpuset, and brisk has no record of the masks of a
         // process's other threads.
-        let forgets = lists(root, &top.join("cgroup.subtree_control"), "cpuset");
-        let is_beside = controller == "cpu" && group != tree && !forgets;
-        (is_beside && hands_down(root, &top, controller) && !has_limit(root, &folder)).then_some((top, true))
+        let loses_affinity = lists(root, &top.join("cgroup.subtree_control"), "cpuset");
+        let can_be_sibling = controller == "cpu" && group != tree && !loses_affinity;
+        (can_be_sibling && can_enable_for_children(root, &top, controller) && !has_limit(root, &folder))
+            .then_some((top, true))
     }
 
     /// Where control groups compete by weights that brisk may change: the folder of their hierarchy, and of the highest group.
-    fn weighed_below(&self) -> Option<(PathBuf, PathBuf)> {
+    fn weighted_subtree(&self) -> Option<(PathBuf, PathBuf)> {
         match (self.mounts.first().zip(self.tree.as_deref()), &self.units) {
             (Some((mount, tree)), _) => Some((mount.folder.clone(), below(mount, tree))),
             (None, Some(top)) => Some((top.clone(), top.clone())),
@@ -292,27 +293,28 @@ fn has_controller(root: &Root, mount: &Mount, controller: &str) -> bool {
 }
 
 /// True when groups in `group` of `mount` can control CPU time or CPUs.
-fn shares_out_cpus(root: &Root, mount: &Mount, group: &str) -> bool {
+fn can_control_cpus(root: &Root, mount: &Mount, group: &str) -> bool {
     let offered = below(mount, group).join("cgroup.controllers");
     mount.hierarchy != Hierarchy::Unified || ["cpu", "cpuset"].iter().any(|name| lists(root, &offered, name))
 }
 
 /// True when children of `folder` have `controller`, or it can be enabled for them without affecting any other group.
-fn hands_down(root: &Root, folder: &Path, controller: &str) -> bool {
+fn can_enable_for_children(root: &Root, folder: &Path, controller: &str) -> bool {
     let offered = lists(root, &folder.join("cgroup.controllers"), controller);
-    offered && (lists(root, &folder.join("cgroup.subtree_control"), controller) || !group::has_others(root, folder))
+    offered
+        && (lists(root, &folder.join("cgroup.subtree_control"), controller) || !group::has_foreign_groups(root, folder))
 }
 
 /// True when threads of `folder`'s own processes may be moved into its children (cgroup-v2.rst, "Threads"): it is the root, is
 /// threaded already, or has no children and delegates only controllers that can be threaded.
-fn holds_threads(root: &Root, folder: &Path) -> bool {
+fn supports_threaded_children(root: &Root, folder: &Path) -> bool {
     let Ok(kind) = root.read(folder.join("cgroup.type")) else { return true };
-    let handed_down = root.read(folder.join("cgroup.subtree_control")).unwrap_or_default();
+    let enabled_controllers = root.read(folder.join("cgroup.subtree_control")).unwrap_or_default();
     match kind.as_str() {
         "threaded" | "domain threaded" => true,
         "domain" => {
-            let threaded_only = handed_down.split_ascii_whitespace().all(|name| THREADED.contains(&name));
-            threaded_only && !group::has_others(root, folder)
+            let threaded_only = enabled_controllers.split_ascii_whitespace().all(|name| THREADED.contains(&name));
+            threaded_only && !group::has_foreign_groups(root, folder)
         }
         _ => false,
     }

@@ -101,14 +101,15 @@ fn a_subtree_takes_threads_if_threaded_otherwise_processes() {
 #[test]
 fn a_missing_or_undelegated_tree_is_refused_with_the_reason() {
     let tree = GroupChoice::Tree("/sys/fs/cgroup/kiosk".into());
-    let refusal = |files: &[(&str, &str)]| Groups::of(&root_of(files).1, &tree).refusal.unwrap_or_default();
-    assert_eq!(refusal(&[V1]), "/sys/fs/cgroup/kiosk is in no mounted cgroup v2 hierarchy");
+    let unsupported_reason =
+        |files: &[(&str, &str)]| Groups::of(&root_of(files).1, &tree).unsupported_reason.unwrap_or_default();
+    assert_eq!(unsupported_reason(&[V1]), "/sys/fs/cgroup/kiosk is in no mounted cgroup v2 hierarchy");
     let systemd = ("/run/systemd/system/", "");
-    assert!(refusal(&[V2, systemd, ("/sys/fs/cgroup/kiosk/", "")]).contains("is not delegated"));
+    assert!(unsupported_reason(&[V2, systemd, ("/sys/fs/cgroup/kiosk/", "")]).contains("is not delegated"));
     let manager = ("/sys/fs/cgroup/kiosk/init.scope/cgroup.procs", "1");
-    assert_eq!(refusal(&[V2, manager]), "/sys/fs/cgroup/kiosk is managed by a systemd of its own");
-    assert_eq!(refusal(&[V2]), "no control group can be written here");
-    let with = |controllers| refusal(&[V2, ("/sys/fs/cgroup/kiosk/cgroup.controllers", controllers)]);
+    assert_eq!(unsupported_reason(&[V2, manager]), "/sys/fs/cgroup/kiosk is managed by a systemd of its own");
+    assert_eq!(unsupported_reason(&[V2]), "no control group can be written here");
+    let with = |controllers| unsupported_reason(&[V2, ("/sys/fs/cgroup/kiosk/cgroup.controllers", controllers)]);
     assert_eq!(with("cpu memory"), "");
     assert_eq!(with("memory pids"), "control groups have neither cpu nor cpuset here");
 }

@@ -6,17 +6,17 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A manager answers within a millisecond; while it reloads its units it takes longer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// No answer that is used here is longer.
-const LONGEST_MESSAGE: usize = 64 * 1024;
+const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// The longest answer to an authentication.
-const LONGEST_LINE: usize = 256;
+const MAX_LINE_BYTES: usize = 256;
 
 const CALL: u8 = 1;
 const RETURN: u8 = 2;
 const ERROR: u8 = 3;
 /// The length of the fixed start of every message, up to the length of its header fields.
-const START: usize = 16;
+const FIXED_HEADER_BYTES: usize = 16;
 const FIELD_PATH: u8 = 1;
 const FIELD_INTERFACE: u8 = 2;
 const FIELD_MEMBER: u8 = 3;
@@ -32,8 +32,8 @@ const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
 /// With the manager's message; [`io::ErrorKind::NotFound`] where it knows no such unit, or is not running.
 pub(super) fn set_unit_property(socket: &Path, unit: &str, property: (&str, u64)) -> io::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     authenticate(&mut stream)?;
     call(&mut stream, &set_unit_properties(unit, property))?;
     // The manager answers before it writes to the group, and handles the next call after that.
@@ -47,7 +47,7 @@ fn call(stream: &mut UnixStream, message: &[u8]) -> io::Result<()> {
         let message = receive(stream)?;
         match message.get(1) {
             Some(&RETURN) => return Ok(()),
-            Some(&ERROR) => return Err(refusal(&message)),
+            Some(&ERROR) => return Err(error_from_reply(&message)),
             // It may send signals about units meanwhile.
             _ => {}
         }
@@ -64,7 +64,7 @@ fn authenticate(stream: &mut UnixStream) -> io::Result<()> {
     while !line.ends_with(b"\r\n") {
         stream.read_exact(&mut byte)?;
         line.push(byte[0]);
-        if line.len() > LONGEST_LINE {
+        if line.len() > MAX_LINE_BYTES {
             break;
         }
     }
@@ -171,19 +171,19 @@ fn number(message: &[u8], at: usize) -> Option<usize> {
 
 /// One whole message.
 fn receive(stream: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut message = vec![0; START];
+    let mut message = vec![0; FIXED_HEADER_BYTES];
     stream.read_exact(&mut message)?;
     let rest = number(&message, 4).zip(number(&message, 12));
     let rest = rest.and_then(|(body, fields)| body.checked_add(fields.next_multiple_of(8)));
-    let rest = rest.filter(|rest| *rest <= LONGEST_MESSAGE);
+    let rest = rest.filter(|rest| *rest <= MAX_MESSAGE_BYTES);
     let rest = rest.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "systemd sent no message of D-Bus"))?;
-    message.resize(START + rest, 0);
-    stream.read_exact(&mut message[START..])?;
+    message.resize(FIXED_HEADER_BYTES + rest, 0);
+    stream.read_exact(&mut message[FIXED_HEADER_BYTES..])?;
     Ok(message)
 }
 
 /// The error that the message of kind ERROR reports.
-fn refusal(message: &[u8]) -> io::Error {
+fn error_from_reply(message: &[u8]) -> io::Error {
     let name = error_name(message).unwrap_or("an error without a name");
     let text = body_text(message).unwrap_or_default();
     let kind = match name {
@@ -203,8 +203,8 @@ fn text(message: &[u8], at: usize) -> Option<&str> {
 }
 
 fn error_name(message: &[u8]) -> Option<&str> {
-    let end = START.checked_add(number(message, 12)?)?;
-    let mut at = START;
+    let end = FIXED_HEADER_BYTES.checked_add(number(message, 12)?)?;
+    let mut at = FIXED_HEADER_BYTES;
     while at < end {
         // Field, length of the signature, signature, zero: each signature here has one letter.
         let (field, kind) = (*message.get(at)?, *message.get(at + 2)?);
@@ -225,7 +225,7 @@ fn error_name(message: &[u8]) -> Option<&str> {
 
 /// The text that an error's body begins with.
 fn body_text(message: &[u8]) -> Option<&str> {
-    let begin = START.checked_add(number(message, 12)?)?.checked_next_multiple_of(8)?;
+    let begin = FIXED_HEADER_BYTES.checked_add(number(message, 12)?)?.checked_next_multiple_of(8)?;
     text(message, begin)
 }
 
@@ -265,7 +265,7 @@ mod tests {
     fn a_call_has_the_layout_of_the_specification() {
         let message = set_unit_properties("a.service", ("CPUWeight", 10));
         let (body, fields) = (number(&message, 4).unwrap(), number(&message, 12).unwrap());
-        assert_eq!(message.len(), START + fields.next_multiple_of(8) + body);
+        assert_eq!(message.len(), FIXED_HEADER_BYTES + fields.next_multiple_of(8) + body);
         let expected: &[u8] = &[
             9, 0, 0, 0, b'a', b'.', b's', b'e', b'r', b'v', b'i', b'c', b'e', 0, 0,
             0, // the unit, and up to a multiple of 4
@@ -288,7 +288,7 @@ mod tests {
         ] {
             let message = error(name, "Unit x is not there");
             assert_eq!(receive(&mut &message[..]).unwrap(), message);
-            let error = refusal(&message);
+            let error = error_from_reply(&message);
             assert_eq!((error.kind(), error.to_string()), (kind, format!("systemd: Unit x is not there ({name})")));
         }
     }
@@ -297,9 +297,9 @@ mod tests {
         // Verifies PLACE-4.
         #[test]
         fn any_bytes_are_an_answer_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0usize..120) {
-            let _ = receive(&mut &bytes[..]).map(|message| refusal(&message));
+            let _ = receive(&mut &bytes[..]).map(|message| error_from_reply(&message));
             let whole = error(NO_SUCH_UNIT, "x");
-            let _ = refusal(&whole[..cut.min(whole.len())]);
+            let _ = error_from_reply(&whole[..cut.min(whole.len())]);
         }
     }
 }

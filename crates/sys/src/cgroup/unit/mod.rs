@@ -22,7 +22,7 @@ const DEFAULT_WEIGHT: &str = "100";
 const UNSET: u64 = u64::MAX;
 /// The value that makes a unit idle since version 252; older managers refuse it and get the lowest weight instead.
 const IDLE_WEIGHT: u64 = 0;
-const LEAST_WEIGHT: u64 = 1;
+const MIN_WEIGHT: u64 = 1;
 const SUFFIXES: [&str; 6] = [".slice", ".service", ".scope", ".socket", ".mount", ".swap"];
 
 /// A unit and its manager.
@@ -102,7 +102,7 @@ impl Unit {
     ///
     /// # Errors
     /// [`DeviceError::is_missing`] where nothing was set.
-    pub fn set_at_runtime(&self, root: &Root) -> Result<String, DeviceError> {
+    pub fn runtime_weight(&self, root: &Root) -> Result<String, DeviceError> {
         let kind = if self.user.is_some() { "user.control" } else { "system.control" };
         let drop_in = format!("{kind}/{}.d/50-CPUWeight.conf", self.name);
         let text = root.read(self.runtime_folder().join(drop_in))?;
@@ -124,7 +124,7 @@ impl Unit {
         };
         let set = |weight| call::set_unit_property(&socket, &self.name, ("CPUWeight", weight));
         match set(weight) {
-            Err(error) if weight == IDLE_WEIGHT && error.kind() != io::ErrorKind::NotFound => set(LEAST_WEIGHT),
+            Err(error) if weight == IDLE_WEIGHT && error.kind() != io::ErrorKind::NotFound => set(MIN_WEIGHT),
             outcome => outcome,
         }
         .map_err(fault)
@@ -153,7 +153,7 @@ impl<'a> Units<'a> {
 }
 
 /// True where the system's units compete by weights.
-pub fn are_weighed(root: &Root, top: &Path) -> bool {
+pub fn have_weights(root: &Root, top: &Path) -> bool {
     root.is_folder("/run/systemd/system") && hierarchy::lists(root, &top.join("cgroup.subtree_control"), "cpu")
 }
 
@@ -215,10 +215,10 @@ mod tests {
             [("# by set-property\n[Service]\nCPUWeight=10\n", "10"), ("[Service]\nCPUWeight=\n", DEFAULT_WEIGHT)]
         {
             let (_folder, root) = root_of(&[(CONTROL, text)]);
-            assert_eq!(unit.set_at_runtime(&root).unwrap(), expected);
+            assert_eq!(unit.runtime_weight(&root).unwrap(), expected);
         }
         let (_folder, root) = root_of(&[]);
-        assert!(unit.set_at_runtime(&root).unwrap_err().is_missing());
+        assert!(unit.runtime_weight(&root).unwrap_err().is_missing());
         assert!(unit.set_weight(&root, "10").unwrap_err().is_missing(), "no manager runs");
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::io::{Errno, pread};
 
-use super::known::{Known, first_usage};
-use super::{LeftOut, Sample, Thread, ThreadUsage};
+use super::tracked_thread::{TrackedThread, first_usage};
+use super::{Excluded, Sample, Thread, ThreadUsage};
 use crate::cpu::idle_time::IdleTime;
 use crate::cpu::loadavg;
 use crate::process::schedstat::{self, Schedstat};
@@ -22,9 +22,9 @@ use crate::{BootTime, DeviceError, Root, descriptors, process};
 /// New threads whose files are read per sample; the rest wait for the next sample.
 const NEW_IN_ONE_SAMPLE: usize = 512;
 /// When more numbers were assigned than this, /proc is listed instead of checking each.
-const NUMBERS_TO_ASK_FOR: u32 = 4096;
+const MAX_TIDS_TO_CHECK: u32 = 4096;
 /// A number without a thread in two samples is checked once more after this long: the process that forks has run by then.
-const LATE: Duration = Duration::from_secs(1);
+const RECHECK_DELAY: Duration = Duration::from_secs(1);
 
 /// The open files of /proc.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(super) struct Files {
     missing: Vec<u32>,
     /// Numbers without a thread in the sample after that as well, and when they are checked once more.
     late: VecDeque<(BootTime, u32)>,
-    last_number: Option<u32>,
+    last_tid: Option<u32>,
     idle_time: IdleTime,
     /// Descriptors that may still be opened.
     descriptors_left: u64,
@@ -50,7 +50,7 @@ impl Files {
             candidates: VecDeque::new(),
             missing: Vec::new(),
             late: VecDeque::new(),
-            last_number: None,
+            last_tid: None,
             idle_time: IdleTime::default(),
             descriptors_left: descriptors::raise_limit(),
         }
@@ -62,25 +62,25 @@ impl Files {
     /// When /proc cannot be read at all.
     pub(super) fn sample(
         &mut self,
-        known: &mut BTreeMap<u32, Known>,
+        known: &mut BTreeMap<u32, TrackedThread>,
         (sampled_at, now): (Option<BootTime>, BootTime),
-        left_out: LeftOut,
+        excluded: Excluded,
         sample: &mut Sample,
     ) -> Result<(), DeviceError> {
-        let has_met_all = self.candidates.is_empty();
+        let has_added_all = self.candidates.is_empty();
         let are_new = self.find_candidates(known)?;
-        let born_since = sampled_at.filter(|_| has_met_all && are_new);
+        let created_since = sampled_at.filter(|_| has_added_all && are_new);
         self.read_known(known, now, sample);
         for tid in &sample.ended {
             if known.remove(tid).is_some_and(|known| known.file.is_some()) {
                 self.descriptors_left += 1;
             }
         }
-        self.meet_candidates(known, (born_since, now), left_out, sample);
+        self.add_candidates(known, (created_since, now), excluded, sample);
         Ok(())
     }
 
-    fn read_known(&mut self, known: &mut BTreeMap<u32, Known>, now: BootTime, sample: &mut Sample) {
+    fn read_known(&mut self, known: &mut BTreeMap<u32, TrackedThread>, now: BootTime, sample: &mut Sample) {
         let are_cpus_idle = self.idle_time.are_cpus_idle(&self.root, now);
         for (&tid, known) in known.iter_mut().filter(|(_, known)| known.is_due(now, are_cpus_idle)) {
             let present = match &known.file {
@@ -112,11 +112,11 @@ impl Files {
     }
 
     /// Adds the numbers that were assigned since the last sample. False when older threads may be among them.
-    fn find_candidates(&mut self, known: &BTreeMap<u32, Known>) -> Result<bool, DeviceError> {
+    fn find_candidates(&mut self, known: &BTreeMap<u32, TrackedThread>) -> Result<bool, DeviceError> {
         let text = self.root.read("/proc/loadavg").unwrap_or_default();
-        let number = loadavg::parse(text.as_bytes()).map(|population| population.last_number);
-        let are_new = match (self.last_number, number) {
-            (Some(before), Some(number)) if number >= before && number - before <= NUMBERS_TO_ASK_FOR => {
+        let number = loadavg::parse(text.as_bytes()).map(|task_counts| task_counts.last_tid);
+        let are_new = match (self.last_tid, number) {
+            (Some(before), Some(number)) if number >= before && number - before <= MAX_TIDS_TO_CHECK => {
                 self.candidates.extend(before + 1..=number);
                 true
             }
@@ -125,11 +125,11 @@ impl Files {
                 false
             }
         };
-        self.last_number = number;
+        self.last_tid = number;
         Ok(are_new)
     }
 
-    fn list_all(&mut self, known: &BTreeMap<u32, Known>) -> Result<(), DeviceError> {
+    fn list_all(&mut self, known: &BTreeMap<u32, TrackedThread>) -> Result<(), DeviceError> {
         let waiting: BTreeSet<u32> = self.candidates.iter().copied().collect();
         for pid in self.root.list("/proc")?.iter().filter_map(|name| name.parse::<u32>().ok()) {
             // A process that has exited has none.
@@ -140,33 +140,33 @@ impl Files {
         Ok(())
     }
 
-    /// The usage of a thread that was certainly created after `born_since` is known from its creation on.
-    fn meet_candidates(
+    /// The usage of a thread that was certainly created after `created_since` is known from its creation on.
+    fn add_candidates(
         &mut self,
-        known: &mut BTreeMap<u32, Known>,
-        (born_since, now): (Option<BootTime>, BootTime),
-        left_out: LeftOut,
+        known: &mut BTreeMap<u32, TrackedThread>,
+        (created_since, now): (Option<BootTime>, BootTime),
+        excluded: Excluded,
         sample: &mut Sample,
     ) {
         let count = self.candidates.len().min(NEW_IN_ONE_SAMPLE);
         let new: Vec<u32> = self.candidates.drain(..count).collect();
-        let missing = self.meet_each(new, known, (born_since, now), left_out, sample);
+        let missing = self.add_existing(new, known, (created_since, now), excluded, sample);
         // A thread that did not exist in the last sample has used nothing before it.
         let missing_before = std::mem::replace(&mut self.missing, missing);
-        let missing = self.meet_each(missing_before, known, (born_since, now), left_out, sample);
-        self.late.extend(missing.into_iter().map(|tid| (now + LATE, tid)));
+        let missing = self.add_existing(missing_before, known, (created_since, now), excluded, sample);
+        self.late.extend(missing.into_iter().map(|tid| (now + RECHECK_DELAY, tid)));
         let due = self.late.partition_point(|(due, _)| *due <= now);
         let late: Vec<u32> = self.late.drain(..due).map(|(_, tid)| tid).collect();
-        self.meet_each(late, known, (None, now), left_out, sample);
+        self.add_existing(late, known, (None, now), excluded, sample);
     }
 
     /// Adds those of `tids` that exist and are not yet known; returns the numbers without a thread.
-    fn meet_each(
+    fn add_existing(
         &mut self,
         tids: Vec<u32>,
-        known: &mut BTreeMap<u32, Known>,
-        (born_since, now): (Option<BootTime>, BootTime),
-        left_out: LeftOut,
+        known: &mut BTreeMap<u32, TrackedThread>,
+        (created_since, now): (Option<BootTime>, BootTime),
+        excluded: Excluded,
         sample: &mut Sample,
     ) -> Vec<u32> {
         let mut missing = Vec::new();
@@ -179,7 +179,7 @@ impl Files {
                 missing.push(tid);
                 continue;
             };
-            if left_out.has(thread.pid, thread.parent) {
+            if excluded.has(thread.pid, thread.parent) {
                 continue;
             }
             let Some((has, file)) = self.open_and_read(tid) else {
@@ -188,10 +188,10 @@ impl Files {
             };
             let file = self.keep(file);
             // A new thread is awake.
-            let met = Known::new(now, has).with_file(file);
-            known.insert(tid, if born_since.is_some() { met.awake() } else { met });
+            let tracked = TrackedThread::new(now, has).with_file(file);
+            known.insert(tid, if created_since.is_some() { tracked.awake() } else { tracked });
             sample.born.push(thread);
-            let usage = born_since.and_then(|since| first_usage(has, (since, now), || self.born_at(tid)));
+            let usage = created_since.and_then(|since| first_usage(has, (since, now), || self.born_at(tid)));
             sample.used.extend(usage.map(|usage| ThreadUsage { tid, usage }));
         }
         missing

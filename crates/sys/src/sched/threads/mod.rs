@@ -4,8 +4,8 @@
 //! same definition of known threads, new threads and usage.
 
 mod files;
-mod known;
 mod tasks;
+mod tracked_thread;
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use self::files::Files;
 pub use self::files::parse_status;
-use self::known::Known;
-use crate::bpf::{Refusal, Tasks};
+use self::tracked_thread::TrackedThread;
+use crate::bpf::{BpfError, Tasks};
 use crate::process::schedstat::Usage;
 use crate::{BootTime, DeviceError, Root, process};
 
 /// The number of the parent of kernel threads, where these are visible.
 const KTHREADD: u32 = 2;
 /// Capacity of a sample for new threads, beside the known ones.
-const ROOM_FOR_NEW: usize = 64;
+const NEW_THREADS_CAPACITY: usize = 64;
 
 /// How threads are sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,9 +74,9 @@ pub struct Thread {
 #[derive(Debug)]
 pub struct Threads {
     root: Root,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, TrackedThread>,
     sampled_at: Option<BootTime>,
-    left_out: LeftOut,
+    excluded: Excluded,
     sensor: Sensor,
 }
 
@@ -88,14 +88,14 @@ enum Sensor {
 
 /// The processes whose threads are not sampled.
 #[derive(Debug, Clone, Copy)]
-struct LeftOut {
+struct Excluded {
     /// In a container another process may have this number.
     kthreadd: Option<u32>,
     /// The sampling thread is busy with sampling, and waits where all threads do: that says nothing about other threads.
     own: Option<u32>,
 }
 
-impl LeftOut {
+impl Excluded {
     fn has(self, pid: u32, parent: u32) -> bool {
         self.kthreadd.is_some_and(|kthreadd| [pid, parent].contains(&kthreadd)) || self.own == Some(pid)
     }
@@ -108,7 +108,7 @@ impl Threads {
             root: root.clone(),
             known: BTreeMap::new(),
             sampled_at: None,
-            left_out: LeftOut {
+            excluded: Excluded {
                 kthreadd: process::command(root, KTHREADD).ok().filter(|name| name == "kthreadd").map(|_| KTHREADD),
                 own: root.is_system().then(std::process::id),
             },
@@ -116,19 +116,21 @@ impl Threads {
         }
     }
 
-    /// For the system below `root`, by `sensing` as far as it is supported, which [`refusal`] reports.
+    /// For the system below `root`, by `sensing` as far as it is supported, which [`unsupported_reason`] reports.
     pub fn by(root: &Root, sensing: Sensing) -> Self {
         let mut threads = Self::new(root);
-        threads.turn_to(sensing);
+        threads.switch_to(sensing);
         threads
     }
 
     /// Samples by `sensing` from now on, as far as it is supported; known threads stay known.
-    pub fn turn_to(&mut self, sensing: Sensing) {
+    pub fn switch_to(&mut self, sensing: Sensing) {
         let tasks = match sensing {
             Sensing::Schedstat => None,
             Sensing::Bpf | Sensing::Auto => Tasks::open(&self.root, std::process::id())
-                .inspect_err(|refusal| tracing::debug!("threads are sampled by their files: {refusal}"))
+                .inspect_err(|unsupported_reason| {
+                    tracing::debug!("threads are sampled by their files: {unsupported_reason}");
+                })
                 .ok(),
         };
         match (tasks, &self.sensor) {
@@ -167,33 +169,33 @@ impl Threads {
         let mut sample = Sample::default();
         let sampled_at = self.sampled_at.replace(now);
         if let Sensor::Tasks(tasks) = &self.sensor {
-            match tasks.sample(self.known.len() + ROOM_FOR_NEW) {
+            match tasks.sample(self.known.len() + NEW_THREADS_CAPACITY) {
                 Ok(tasks) => {
-                    tasks::take(&mut self.known, &tasks, (sampled_at, now), self.left_out, &mut sample);
+                    tasks::take(&mut self.known, &tasks, (sampled_at, now), self.excluded, &mut sample);
                     return Ok(sample);
                 }
                 Err(error) => {
                     tracing::warn!(
                         "threads are sampled by their files from now on: the kernel's iterator failed: {error}"
                     );
-                    self.turn_to(Sensing::Schedstat);
+                    self.switch_to(Sensing::Schedstat);
                 }
             }
         }
         if let Sensor::Files(files) = &mut self.sensor {
-            files.sample(&mut self.known, (sampled_at, now), self.left_out, &mut sample)?;
+            files.sample(&mut self.known, (sampled_at, now), self.excluded, &mut sample)?;
         }
         Ok(sample)
     }
 
     /// Samples every thread next time, quiet or not: something has changed.
     pub fn wake_all(&mut self) {
-        self.known.values_mut().for_each(Known::wake);
+        self.known.values_mut().for_each(TrackedThread::wake);
     }
 }
 
 /// Why threads of the system below `root` cannot be sampled by `sensing`; `None` where they can.
-pub fn refusal(root: &Root, sensing: Sensing) -> Option<Refusal> {
+pub fn unsupported_reason(root: &Root, sensing: Sensing) -> Option<BpfError> {
     match sensing {
         Sensing::Schedstat => None,
         Sensing::Bpf | Sensing::Auto => Tasks::open(root, std::process::id()).err(),

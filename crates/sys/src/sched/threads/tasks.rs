@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::known::{Known, first_usage};
-use super::{LeftOut, Sample, Thread, ThreadUsage};
+use super::tracked_thread::{TrackedThread, first_usage};
+use super::{Excluded, Sample, Thread, ThreadUsage};
 use crate::BootTime;
 use crate::bpf::task::Task;
 
 /// Evaluates `tasks`, all that exist, ordered by number, for a sample at `now` after one at `sampled_at`.
 pub(super) fn take(
-    known: &mut BTreeMap<u32, Known>,
+    known: &mut BTreeMap<u32, TrackedThread>,
     tasks: &[Task],
     (sampled_at, now): (Option<BootTime>, BootTime),
-    left_out: LeftOut,
+    excluded: Excluded,
     sample: &mut Sample,
 ) {
     let mut new = Vec::new();
     let mut others = known.iter_mut().peekable();
-    for task in tasks.iter().filter(|task| !left_out.has(task.pid, task.parent)) {
+    for task in tasks.iter().filter(|task| !excluded.has(task.pid, task.parent)) {
         while let Some((&ended, _)) = others.next_if(|(tid, _)| **tid < task.tid) {
             sample.ended.push(ended);
         }
@@ -41,7 +41,7 @@ pub(super) fn take(
         let usage = since.and_then(|since| first_usage(task.used, (since, now), || task.born));
         sample.used.extend(usage.map(|usage| ThreadUsage { tid: task.tid, usage }));
         sample.born.push(Thread { tid: task.tid, pid: task.pid, parent: task.parent, command: task.command() });
-        known.insert(task.tid, Known::new(now, task.used).born(task.born));
+        known.insert(task.tid, TrackedThread::new(now, task.used).born(task.born));
     }
 }
 
@@ -60,10 +60,15 @@ mod tests {
     }
 
     /// A sample of `tasks` at `now` after one at `sampled_at`.
-    fn sample_at(known: &mut BTreeMap<u32, Known>, sampled_at: Option<u64>, now: u64, tasks: &[Task]) -> Sample {
-        let left_out = LeftOut { kthreadd: Some(KTHREADD), own: Some(40) };
+    fn sample_at(
+        known: &mut BTreeMap<u32, TrackedThread>,
+        sampled_at: Option<u64>,
+        now: u64,
+        tasks: &[Task],
+    ) -> Sample {
+        let excluded = Excluded { kthreadd: Some(KTHREADD), own: Some(40) };
         let mut sample = Sample::default();
-        take(known, tasks, (sampled_at.map(at), at(now)), left_out, &mut sample);
+        take(known, tasks, (sampled_at.map(at), at(now)), excluded, &mut sample);
         sample
     }
 

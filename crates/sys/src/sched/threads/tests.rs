@@ -216,8 +216,8 @@ fn without_a_task_iterator_files_are_sampled() {
     let mut threads = Threads::by(&device.root, Sensing::Bpf);
     assert_eq!(threads.sensing(), Sensing::Schedstat);
     assert_eq!(tids(&threads.sample(at(1000)).unwrap()).0, [1]);
-    assert_eq!(refusal(&device.root, Sensing::Bpf).unwrap().to_string(), "this is not the running system");
-    assert!(refusal(&device.root, Sensing::Schedstat).is_none());
+    assert_eq!(unsupported_reason(&device.root, Sensing::Bpf).unwrap().to_string(), "this is not the running system");
+    assert!(unsupported_reason(&device.root, Sensing::Schedstat).is_none());
 }
 
 // Verifies PLACE-1.
@@ -230,7 +230,7 @@ fn known_threads_stay_known_when_the_sensor_changes() {
     assert_eq!(tids(&threads.sample(at(1000)).unwrap()).0, [50, 51]);
     let tasks = [Task::of(50, (50, 1), 900, (5, 0, 2)), Task::of(60, (60, 1), 900, (1, 0, 1))];
     let mut sample = Sample::default();
-    tasks::take(&mut threads.known, &tasks, (Some(at(1000)), at(1100)), threads.left_out, &mut sample);
+    tasks::take(&mut threads.known, &tasks, (Some(at(1000)), at(1100)), threads.excluded, &mut sample);
     assert_eq!((tids(&sample), sample.ended), ((vec![60], vec![50]), vec![51]));
 
     device.thread(60, 60, 1, "1000000 0 1\n");
@@ -247,8 +247,8 @@ fn known_threads_stay_known_when_the_sensor_changes() {
 #[test]
 fn both_sensors_see_the_same() {
     let root = Root::system();
-    if let Some(refusal) = refusal(&root, Sensing::Bpf) {
-        eprintln!("skipped: {refusal}");
+    if let Some(unsupported_reason) = unsupported_reason(&root, Sensing::Bpf) {
+        eprintln!("skipped: {unsupported_reason}");
         return;
     }
     let [files, tasks] = [Sensing::Schedstat, Sensing::Bpf].map(|sensing| {
@@ -270,7 +270,7 @@ fn both_sensors_see_the_same() {
 #[test]
 fn threads_of_this_process_come_and_go() {
     let mut threads = Threads::new(&Root::system());
-    threads.left_out.own = None;
+    threads.excluded.own = None;
     let meet_all = |threads: &mut Threads| {
         let mut born = Vec::new();
         loop {

@@ -33,7 +33,7 @@ fn a_kill_between_governor_and_tunable_writes_is_undone() {
     journal.lease(SECOND, &governor, "performance", LATER, "boot").unwrap();
     // The first step of the restore, with its effect in the kernel; then the writer dies, before the second step.
     let mut lease = journal.leases[0].clone();
-    assert!(journal.access.begins_in_steps(&mut lease));
+    assert!(journal.access.begin_stepwise_restore(&mut lease));
     journal.log.append(&JournalRecord::Intent { lease }).unwrap();
     device.set(GOVERNOR, "ondemand");
     device.set(RATE, "100000");

@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::log::QUIET;
+use super::log::LOCK_TIMEOUT;
 use super::*;
 
 const SECOND: BootTime = BootTime::from_milliseconds(1000);
@@ -125,8 +125,8 @@ fn a_twin_holds_the_same_leases_and_either_restores_them() {
     let (held, given_back) = (("10".to_owned(), "20".to_owned()), ("1".to_owned(), "2".to_owned()));
 
     let first = journal();
-    let second = first.twin(&elsewhere, &device.root).unwrap();
-    first.forget();
+    let second = first.duplicate(&elsewhere, &device.root).unwrap();
+    first.discard();
     assert_eq!((values(), device.log().len()), (held.clone(), 0));
     assert!(device.replay().restorations.is_empty(), "the log is empty and no process holds it");
     drop(second);
@@ -134,8 +134,8 @@ fn a_twin_holds_the_same_leases_and_either_restores_them() {
 
     // A process dies with both journals open: both logs are replayed, and the second replay finds the originals.
     let first = journal();
-    first.twin(&elsewhere, &device.root).unwrap().die();
-    assert!(matches!(first.twin(&elsewhere, &device.root), Err(JournalError::Locked { .. })), "it holds leases");
+    first.duplicate(&elsewhere, &device.root).unwrap().die();
+    assert!(matches!(first.duplicate(&elsewhere, &device.root), Err(JournalError::Locked { .. })), "it holds leases");
     assert_eq!(values(), held);
     first.die();
     for folder in [&elsewhere, &device.journal()] {
@@ -148,7 +148,7 @@ fn a_twin_holds_the_same_leases_and_either_restores_them() {
 
     let first = journal();
     fs::write(device.folder.path().join("run/file"), "").unwrap();
-    assert!(first.twin(&device.folder.path().join("run/file/x"), &device.root).is_err());
+    assert!(first.duplicate(&device.folder.path().join("run/file/x"), &device.root).is_err());
     assert_eq!((values(), first.leases().len()), (held, 2), "nothing has changed");
 }
 
@@ -281,7 +281,7 @@ fn only_a_lasting_opener_waits_for_the_end_of_a_launch() {
     let error = open_for(Tenure::Passing).unwrap_err().to_string();
     assert!(error.contains(&format!("(process {}, which boosts one launch)", std::process::id())), "{error}");
     let ends = std::thread::spawn(move || {
-        std::thread::sleep(QUIET * 6);
+        std::thread::sleep(LOCK_TIMEOUT * 6);
         drop(launch);
     });
     let journal = open_for(Tenure::Lasting).unwrap();

@@ -178,7 +178,7 @@ fn a_mask_that_the_kernel_changed_is_still_restored() {
         ("0-3", "0-2", "1", "0-1", false),
         ("0-3", "0-2", "0-1", "0-3", false),
     ] {
-        let is_ours = access::is_kernels_doing(original, observed, found, &online(are_online));
+        let is_ours = access::is_kernel_change(original, observed, found, &online(are_online));
         assert_eq!(is_ours, ours, "{original} {observed} {found} {are_online}");
     }
 }
@@ -235,7 +235,7 @@ fn clamps_are_restored_in_children_unless_displaced() {
     let until = now + Duration::from_secs(60);
     let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
     if let Err(error) = journal.lease(now, &maximum, "446", until, "test") {
-        assert!(uclamp::evidence(&root).is_none(), "{error}");
+        assert!(uclamp::support_file(&root).is_none(), "{error}");
         return eprintln!("skipped: {error}");
     }
     journal.lease(now, &minimum, "1024", until, "test").unwrap();

@@ -43,7 +43,7 @@ fn a_kill_between_idle_and_weight_writes_is_undone() {
     journal.lease(SECOND, &weight, "idle", LATER, "bulk").unwrap();
     // The first step of the restore, with its effect in the kernel; then the writer dies, before the second step.
     let mut lease = journal.leases[0].clone();
-    assert!(journal.access.begins_in_steps(&mut lease));
+    assert!(journal.access.begin_stepwise_restore(&mut lease));
     journal.log.append(&JournalRecord::Intent { lease }).unwrap();
     device.set(IDLE, "0");
     forget_weight(&device);

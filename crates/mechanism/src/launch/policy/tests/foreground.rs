@@ -11,8 +11,10 @@ fn front(pids: &[u32]) -> Event {
 }
 
 fn by_default(config: &mut LaunchConfig) {
-    config.triggers =
-        triggers::chosen(&LaunchConfig::default(), &LaunchDevice { process_events: true, ..LaunchDevice::default() });
+    config.triggers = triggers::effective(
+        &LaunchConfig::default(),
+        &LaunchDevice { process_events: true, ..LaunchDevice::default() },
+    );
 }
 
 // Verifies LAUNCH-2.
@@ -22,7 +24,7 @@ fn the_foreground_begins_or_ends_launches_as_configured() {
     assert_eq!(ask(&mut begins, at(0), &front(&[7])), KICK);
     assert!(ask(&mut begins, at(10), &front(&[7])).is_empty(), "it was in the foreground already");
     assert_eq!(ask(&mut begins, at(20), &front(&[7, 8])), KICK);
-    begins.begin_in_foreground(&[9]);
+    begins.set_initial_foreground(&[9]);
     assert!(ask(&mut begins, at(30), &front(&[9])).is_empty(), "it was in the foreground before the first event");
 
     for configure in [|_: &mut LaunchConfig| {}, by_default] {

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use super::*;
-use crate::{Mechanism, Settings, Surroundings};
+use crate::{Mechanism, ProbeContext, Settings};
 use brisk_sys::Root;
 use brisk_sys::system::other_managers::OtherManager;
 use brisk_sys::test_trees::{ONDEMAND, root_of};
@@ -32,18 +32,18 @@ impl<'a> Daemon<'a> {
     fn at(root: &'a Root, enabled: Enabled) -> Self {
         let config = LaunchConfig { enabled, actuators: vec![ActuatorKind::ScalingMinFreq], ..LaunchConfig::default() };
         let mut daemon = Self { policy: LaunchPolicy::default(), root, settings: Section(config) };
-        daemon.follow(at(0), true);
+        daemon.reconfigure(at(0), true);
         daemon
     }
 
-    fn follow(&mut self, now: BootTime, is_new_configuration: bool) {
-        let surroundings = Surroundings { root: self.root, settings: &self.settings, is_new_configuration };
-        self.policy.follow(now, &surroundings, &mut Vec::new());
+    fn reconfigure(&mut self, now: BootTime, is_new_configuration: bool) {
+        let probe_context = ProbeContext { root: self.root, settings: &self.settings, is_new_configuration };
+        self.policy.reconfigure(now, &probe_context, &mut Vec::new());
     }
 
     /// The decisions when these managers run.
     fn find(&mut self, seconds: u64, managers: &[OtherManager]) -> Vec<String> {
-        let found = managers.iter().map(|&name| Found { name, evidence: "process 7".to_owned() }).collect();
+        let found = managers.iter().map(|&name| FoundManager { name, evidence: "process 7".to_owned() }).collect();
         ask(&mut self.policy, at(seconds * 1000), &Event::Facts(Facts::OtherManagers { found }))
     }
 
@@ -68,7 +68,7 @@ fn defers_to_a_new_manager_until_it_has_been_gone_for_a_while() {
     assert_eq!(begun, ["lease scaling_min_freq 1200000 until 4000"]);
     assert_eq!(daemon.find(2, &[OtherManager::Earlyoom]), [""; 0], "another job");
     let mut decisions = Vec::new();
-    let found = vec![Found { name: OtherManager::Tuned, evidence: "process 7".to_owned() }];
+    let found = vec![FoundManager { name: OtherManager::Tuned, evidence: "process 7".to_owned() }];
     daemon.policy.on_event(at(3_000), &Event::Facts(Facts::OtherManagers { found }), &mut decisions);
     assert_eq!(
         decisions.iter().map(|decision| short(&decision.action)).collect::<Vec<_>>(),
@@ -87,14 +87,14 @@ fn defers_to_a_new_manager_until_it_has_been_gone_for_a_while() {
         assert!(!daemon.policy.take_probe_request(), "at {seconds} s");
     }
     assert!(daemon.policy.support().reason.contains("which has gone; this is taken over after 120 s without"));
-    daemon.follow(at(250_000), false);
+    daemon.reconfigure(at(250_000), false);
     assert!(!daemon.is_on(), "a device change does not shorten the wait");
     daemon.find(303, &[]);
     assert!(
         daemon.policy.take_probe_request() && !daemon.policy.take_probe_request(),
         "the device is probed again, once"
     );
-    daemon.follow(at(303_020), false);
+    daemon.reconfigure(at(303_020), false);
     assert!(daemon.is_on(), "{:?}", daemon.policy.support());
     let helped = ask(&mut daemon.policy, at(310_000), &process(ProcessEventKind::Exec, 8, "browser"));
     assert_eq!(helped, ["lease scaling_min_freq 1200000 until 313000"]);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::launch::actuator::ActuatorChoice;
 use crate::launch::config::ActuatorKind;
-use crate::launch::prediction::{Governor, Help, Prediction};
+use crate::launch::prediction::{ActuatorEffect, Governor, Prediction};
 use crate::{Action, Effect};
 
 mod beginning;
@@ -17,7 +17,7 @@ fn plan(actuators: &[Actuator]) -> LaunchPlan {
     let prediction = Prediction::of(
         Governor::Ondemand { sampling_rate_us: 100_000, hooked: true },
         &[200_000, 1_200_000],
-        Help::Sample,
+        ActuatorEffect::Sample,
     );
     let choice = |actuator: &Actuator| ActuatorChoice {
         kind: ActuatorKind::Kick,
@@ -156,7 +156,7 @@ fn later_kicks_and_pulses_come_when_due() {
     let pulse = Actuator::Pulse {
         target: tunable("interactive/boostpulse"),
         value: "1".to_owned(),
-        lasting: Some(Duration::from_millis(80)),
+        duration: Some(Duration::from_millis(80)),
     };
     let mut policy = policy(|config| config.kick.at_us = vec![0, 4_000, 20_000], &[kick_actuator(), pulse]);
     let begun = ask(&mut policy, at(0), &announced("browser"));

@@ -2,7 +2,7 @@ use super::*;
 use std::path::Path;
 
 use brisk_sys::BootTime;
-use brisk_sys::cgroup::weight::WeighedGroup;
+use brisk_sys::cgroup::weight::WeightedGroup;
 use brisk_sys::process::schedstat::Usage;
 use brisk_sys::sched::autogroup::Autogroup;
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
@@ -51,7 +51,7 @@ fn roster() -> Roster {
 /// The facts of a thread in the control group `folder` of the sub-tree /t, in which each group weighs 100.
 fn weighed(tid: u32, folder: &str) -> ThreadFacts {
     let folders: Vec<&Path> = Path::new(folder).ancestors().filter(|folder| folder.starts_with("/t")).collect();
-    let group = |folder: &Path| WeighedGroup {
+    let group = |folder: &Path| WeightedGroup {
         folder: folder.to_owned(),
         weight: (folder != Path::new("/t") && folder != Path::new("/t/fixed")).then_some(100),
     };
@@ -63,8 +63,8 @@ fn weighed(tid: u32, folder: &str) -> ThreadFacts {
 fn spared(groups: &mut TaskGroups, roster: &Roster, excluded: &[Glob]) -> Vec<u32> {
     let mut unknown = Vec::new();
     let bulk: Vec<&Member> = roster.get(2).into_iter().collect();
-    groups.spare((BootTime::default(), roster, excluded), &bulk, &BTreeSet::new(), (&mut unknown, 9));
-    assert!(unknown.iter().all(|tid| groups.asked_alone(*tid)));
+    groups.update((BootTime::default(), roster, excluded), &bulk, &BTreeSet::new(), (&mut unknown, 9));
+    assert!(unknown.iter().all(|tid| groups.is_requested_for_group(*tid)));
     unknown
 }
 
@@ -73,47 +73,47 @@ fn spared(groups: &mut TaskGroups, roster: &Roster, excluded: &[Glob]) -> Vec<u3
 fn what_counts_follows_from_the_groups_of_both() {
     let root = || SchedulingGroup::Root;
     for (front, other, expected) in [
-        (root(), root(), Reach::Nice),
-        (session(4), root(), Reach::Nice),
-        (session(4), session(4), Reach::Nice),
-        (session(4), session(5), Reach::Group(target(5))),
-        (root(), session(5), Reach::Group(target(5))),
-        (cgroup("/cg/a"), session(5), Reach::Group(target(5))),
-        (cgroup("/cg/a"), cgroup("/cg/a"), Reach::Nice),
-        (cgroup("/cg/a"), cgroup("/cg/b"), Reach::Group(weight("/cg/b"))),
-        (cgroup("/cg/a/x"), cgroup("/cg/a"), Reach::Nice),
-        (cgroup("/cg/a"), cgroup("/cg/a/x"), Reach::Group(weight("/cg/a/x"))),
-        (cgroup("/cg/ab"), cgroup("/cg/a"), Reach::Group(weight("/cg/a"))),
-        (session(4), cgroup("/cg/b"), Reach::Group(weight("/cg/b"))),
-        (cgroup("/cg/a"), root(), Reach::Nice),
+        (root(), root(), CompetesBy::Nice),
+        (session(4), root(), CompetesBy::Nice),
+        (session(4), session(4), CompetesBy::Nice),
+        (session(4), session(5), CompetesBy::Group(target(5))),
+        (root(), session(5), CompetesBy::Group(target(5))),
+        (cgroup("/cg/a"), session(5), CompetesBy::Group(target(5))),
+        (cgroup("/cg/a"), cgroup("/cg/a"), CompetesBy::Nice),
+        (cgroup("/cg/a"), cgroup("/cg/b"), CompetesBy::Group(weight("/cg/b"))),
+        (cgroup("/cg/a/x"), cgroup("/cg/a"), CompetesBy::Nice),
+        (cgroup("/cg/a"), cgroup("/cg/a/x"), CompetesBy::Group(weight("/cg/a/x"))),
+        (cgroup("/cg/ab"), cgroup("/cg/a"), CompetesBy::Group(weight("/cg/a"))),
+        (session(4), cgroup("/cg/b"), CompetesBy::Group(weight("/cg/b"))),
+        (cgroup("/cg/a"), root(), CompetesBy::Nice),
     ] {
         let (roster, mut sessions) = (roster(), TaskGroups::default());
         let told = [facts(1, front.clone()), facts(2, other.clone())];
-        sessions.take(&told, &roster, &Holdings::default());
+        sessions.take(&told, &roster, &LeaseSet::default());
         spared(&mut sessions, &roster, &[]);
-        assert_eq!(sessions.reach(roster.get(2).unwrap()), Some(expected), "{front:?} {other:?}");
+        assert_eq!(sessions.competes_by(roster.get(2).unwrap()), Some(expected), "{front:?} {other:?}");
     }
 }
 
 #[test]
 fn the_groups_of_the_foreground_are_requested_first() {
     let (roster, mut sessions) = (roster(), TaskGroups::default());
-    sessions.take(&[facts(2, session(5))], &roster, &Holdings::default());
+    sessions.take(&[facts(2, session(5))], &roster, &LeaseSet::default());
     assert_eq!(spared(&mut sessions, &roster, &[]), [1]);
     assert!(sessions.is_incomplete(), "the foreground may be in the same session");
-    sessions.take(&[facts(1, session(4))], &roster, &Holdings::default());
+    sessions.take(&[facts(1, session(4))], &roster, &LeaseSet::default());
     assert_eq!((spared(&mut sessions, &roster, &[]), sessions.is_incomplete()), (vec![], false));
-    sessions.doubt();
+    sessions.invalidate();
     assert_eq!((spared(&mut sessions, &roster, &[]), sessions.is_incomplete()), (vec![1, 2], false), "still known");
     sessions.forget(&[2, 9]);
     spared(&mut sessions, &roster, &[]);
-    assert!(sessions.reach(roster.get(2).unwrap()).is_none() && sessions.own.len() == 1);
+    assert!(sessions.competes_by(roster.get(2).unwrap()).is_none() && sessions.own.len() == 1);
 }
 
 #[test]
 fn a_new_process_is_assumed_in_its_parents_session() {
     let (roster, mut sessions) = (roster(), TaskGroups::default());
-    sessions.take(&[facts(1, session(4)), facts(9, session(5))], &roster, &Holdings::default());
+    sessions.take(&[facts(1, session(4)), facts(9, session(5))], &roster, &LeaseSet::default());
     spared(&mut sessions, &roster, &[]);
     assert_eq!(sessions.of(roster.get(2).unwrap()), Some(target(5)));
     spared(&mut sessions, &roster, &["t9".parse().unwrap()]);
@@ -142,16 +142,16 @@ fn a_leased_value_is_not_taken_for_the_groups_own() {
         (weighed(1, "/t/a"), light(Some(100)), weight("/t/b"), light(None), (light(None), None)),
     ] {
         let (roster, mut groups) = (roster(), TaskGroups::default());
-        let mut own_of = |facts: &ThreadFacts, leased: &Holdings| {
+        let mut own_of = |facts: &ThreadFacts, leased: &LeaseSet| {
             groups.take(&[front.clone(), facts.clone()], &roster, leased);
             spared(&mut groups, &roster, &[]);
-            groups.lowered(BootTime::default()).into_values().next()
+            groups.lowerable_groups(BootTime::default()).into_values().next()
         };
-        let mut holdings = Holdings::default();
+        let mut holdings = LeaseSet::default();
         let first = own_of(&own, &holdings);
         holdings.lease(BootTime::default(), (&leased, "10"), until, "why", &mut Vec::new());
         assert_eq!(own_of(&ours, &holdings), first, "{leased}");
-        assert_eq!(own_of(&others.0, &Holdings::default()), others.1, "{leased}: another program's");
+        assert_eq!(own_of(&others.0, &LeaseSet::default()), others.1, "{leased}: another program's");
     }
 }
 
@@ -170,7 +170,7 @@ fn the_highest_group_without_the_foreground_is_lowered() {
         ("a name begins like another's", "/t/a", "/t/ab", Some("/t/ab")),
     ] {
         let (roster, mut groups) = (roster(), TaskGroups::default());
-        groups.take(&[weighed(1, front), weighed(2, background)], &roster, &Holdings::default());
+        groups.take(&[weighed(1, front), weighed(2, background)], &roster, &LeaseSet::default());
         spared(&mut groups, &roster, &[]);
         let found = groups.of(roster.get(2).unwrap());
         assert_eq!(found, expected.map(weight), "{case}");
@@ -181,13 +181,13 @@ fn the_highest_group_without_the_foreground_is_lowered() {
 #[test]
 fn a_moving_foreground_is_read_with_each_sample() {
     let (roster, mut groups) = (roster(), TaskGroups::default());
-    groups.take(&[weighed(1, "/t"), weighed(2, "/t/s/b")], &roster, &Holdings::default());
+    groups.take(&[weighed(1, "/t"), weighed(2, "/t/s/b")], &roster, &LeaseSet::default());
     spared(&mut groups, &roster, &[]);
     assert_eq!(groups.of(roster.get(2).unwrap()), Some(weight("/t/s")));
     let mut unknown = Vec::new();
-    groups.spare((BootTime::default(), &roster, &[]), &[], &[1].into(), (&mut unknown, 9));
+    groups.update((BootTime::default(), &roster, &[]), &[], &[1].into(), (&mut unknown, 9));
     assert_eq!(unknown, [1]);
-    groups.take(&[weighed(1, "/t/s/a")], &roster, &Holdings::default());
+    groups.take(&[weighed(1, "/t/s/a")], &roster, &LeaseSet::default());
     spared(&mut groups, &roster, &[]);
     assert_eq!(groups.of(roster.get(2).unwrap()), Some(weight("/t/s/b")));
 }
@@ -222,7 +222,7 @@ fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
         }
         let mut groups = TaskGroups::default();
         let facts = [weighed(1, "/t/a"), weighed(2, "/t/b"), weighed(3, "/t/b")];
-        groups.take(&facts, &roster, &Holdings::default());
+        groups.take(&facts, &roster, &LeaseSet::default());
         spared(&mut groups, &roster, &[]);
         assert_eq!(groups.of(roster.get(2).unwrap()).is_some(), expected, "{case}");
         spared(&mut groups, &roster, &["t2".parse().unwrap()]);

@@ -51,9 +51,10 @@ fn the_foreground_gets_more_of_the_big_cores() {
 fn reserved_cpus_need_masks_and_no_clamps() {
     let mut device = beside(&unequal(8), config(), &[HOG; 2], &[HOG; 8]);
     device.run(1500);
-    assert_eq!(rung(&device), Some(Rung::Isolate), "{}", device.policy.reason);
+    assert_eq!(kind(&device), Some(StepKind::Isolate), "{}", device.policy.reason);
     assert_eq!((device.clamped(), device.treated()), (vec![], bulk().collect()));
-    let weight = Held::new(Step::Idle, BootTime::from_milliseconds(device.now_ms), None, Rhythms::default(), None);
+    let weight =
+        Held::new(Step::Idle, BootTime::from_milliseconds(device.now_ms), None, PeriodicThreads::default(), None);
     device.policy.held = Some(weight);
     device.next_sample();
     assert_eq!(device.clamped(), bulk().collect::<Vec<_>>(), "{}", device.policy.reason);
@@ -126,7 +127,7 @@ fn beside_a_group_that_weighs_less_each_thread_claims_less() {
         group("/t/front", Some(100), vec![FRONT]),
         group("/t/back", Some(100), bulk().collect()),
     ];
-    device.policy.task_groups.doubt();
+    device.policy.task_groups.invalidate();
     device.run(2000);
     assert_eq!(device.weights, BTreeMap::from([("/t/back".into(), "11".into())]));
     assert_eq!((device.clamped(), device.treated()), (bulk().collect(), vec![]));

@@ -10,7 +10,7 @@ use crate::placement::snapshot::ThreadView;
 use crate::simulated::Kernel;
 use brisk_sys::cgroup::hierarchy::Hierarchy;
 use brisk_sys::cgroup::membership::{GroupChoice, Membership, Memberships};
-use brisk_sys::cgroup::weight::WeighedGroup;
+use brisk_sys::cgroup::weight::WeightedGroup;
 use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::process::schedstat::{Schedstat, Usage};
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
@@ -258,10 +258,10 @@ impl Device {
     }
 
     /// The groups of the sub-tree above process `pid`, the highest first.
-    fn above(&self, pid: u32) -> Vec<WeighedGroup> {
+    fn above(&self, pid: u32) -> Vec<WeightedGroup> {
         let Some(own) = self.tree.iter().find(|group| group.pids.contains(&pid)) else { return Vec::new() };
         let above = self.tree.iter().filter(|group| own.folder.starts_with(&group.folder));
-        above.map(|group| WeighedGroup { folder: group.folder.clone(), weight: group.weight }).collect()
+        above.map(|group| WeightedGroup { folder: group.folder.clone(), weight: group.weight }).collect()
     }
 
     /// Runs up to and including the next sample.
@@ -326,7 +326,7 @@ impl Device {
 
     /// Checks that the policy's leases match the kernel's and the threads' values.
     fn check_belief(&self) {
-        let believed = self.policy.leased.held().chain(self.policy.parted.held());
+        let believed = self.policy.leased.held().chain(self.policy.temporary_masks.held());
         let believed: BTreeMap<Target, String> =
             believed.map(|(target, value)| (target.clone(), value.to_owned())).collect();
         assert_eq!(believed, self.kernel.held(), "at {} ms: {}", self.now_ms, self.policy.reason);

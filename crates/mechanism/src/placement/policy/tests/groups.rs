@@ -89,7 +89,7 @@ fn beside(config: PlacementConfig, front: &[Habit], background: &[Habit]) -> Dev
     let bulk = (200..200 + background.len() as u32).collect();
     device.tree =
         vec![group("/t", None, vec![]), group("/t/front", Some(100), vec![FRONT]), group("/t/back", Some(100), bulk)];
-    device.policy.task_groups.doubt();
+    device.policy.task_groups.invalidate();
     device
 }
 
@@ -184,7 +184,8 @@ fn a_foreground_moved_into_a_unit_is_found_there() {
 fn a_group_of_bulk_work_becomes_idle() {
     let mut device = beside(config(), &[HOG, HOG], &[HOG, HOG]);
     device.run(150);
-    let held = Held::new(Step::Idle, BootTime::from_milliseconds(device.now_ms), None, Rhythms::default(), None);
+    let held =
+        Held::new(Step::Idle, BootTime::from_milliseconds(device.now_ms), None, PeriodicThreads::default(), None);
     device.policy.held = Some(held);
     device.next_sample();
     assert_eq!(device.weights, BTreeMap::from([("/t/back".into(), "idle".into())]), "{}", device.policy.reason);

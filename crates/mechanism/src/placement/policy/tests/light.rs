@@ -1,7 +1,7 @@
 //! Light threads where cores are reserved.
 
 use super::*;
-use crate::placement::trial::Missed;
+use crate::placement::trial::MissedPeriod;
 
 fn masks(device: &Device, tids: impl IntoIterator<Item = u32>) -> Vec<Vec<u32>> {
     tids.into_iter().map(|tid| device.threads[&tid].mask.clone()).collect()
@@ -12,7 +12,7 @@ fn masks(device: &Device, tids: impl IntoIterator<Item = u32>) -> Vec<Vec<u32>> 
 fn they_leave_the_free_cores_by_their_masks_alone() {
     let mut device = cell(&equal(2), with_groups(), &[FRAMES], &[MUSIC, HOG, HOG]);
     device.run(10_000);
-    assert_eq!(rung(&device), Some(Rung::Isolate), "{}", device.policy.reason);
+    assert_eq!(kind(&device), Some(StepKind::Isolate), "{}", device.policy.reason);
     let music = device.threads[&200].clone();
     assert_eq!((music.mask, music.priority.nice, music.group_weight), (vec![0], 0, None));
     assert!(!device.members.keys().any(|&(_, tid)| tid == 200), "{:?}", device.members);
@@ -50,15 +50,15 @@ fn a_thread_that_misses_its_period_returns_and_the_step_stays() {
     let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, MUSIC, DOWNLOAD, HOG, HOG]);
     device.run(5000);
     assert_eq!(masks(&device, 200..205), vec![vec![0]; 5], "{}", device.policy.reason);
-    let missed = [Missed { tid: 200, text: String::new() }];
-    assert!(device.policy.free_light(&missed));
+    let missed = [MissedPeriod { tid: 200, text: String::new() }];
+    assert!(device.policy.unconfine_light(&missed));
     device.next_sample();
     assert_eq!(masks(&device, 200..203), [vec![0, 1], vec![0], vec![0]]);
-    assert_eq!(rung(&device), Some(Rung::Isolate));
-    assert!(!device.policy.free_light(&missed), "it has already returned, so the step is to be reverted");
+    assert_eq!(kind(&device), Some(StepKind::Isolate));
+    assert!(!device.policy.unconfine_light(&missed), "it has already returned, so the step is to be reverted");
     device.end(200);
     device.next_sample();
-    assert!(device.policy.late.is_empty(), "its thread id may be reused");
+    assert!(device.policy.unconfined_light.is_empty(), "its thread id may be reused");
 }
 
 // Verifies PLACE-3.
@@ -66,11 +66,11 @@ fn a_thread_that_misses_its_period_returns_and_the_step_stays() {
 fn late_music_returns_and_leaves_again_for_another_foreground() {
     let mut device = cell(&equal(2), config(), &[FRAMES], &[MUSIC, DOWNLOAD, HOG, HOG]);
     device.run(20_000);
-    assert_eq!((rung(&device), masks(&device, [200, 203])), (Some(Rung::Isolate), vec![vec![0, 1], vec![0]]));
-    assert_eq!(device.policy.late, BTreeSet::from([200]));
+    assert_eq!((kind(&device), masks(&device, [200, 203])), (Some(StepKind::Isolate), vec![vec![0, 1], vec![0]]));
+    assert_eq!(device.policy.unconfined_light, BTreeSet::from([200]));
     device.start(300, 300, 1, FRAMES);
     device.put_in_foreground(&[300]);
-    assert!(device.policy.late.is_empty());
+    assert!(device.policy.unconfined_light.is_empty());
 }
 
 // Verifies PLACE-3.

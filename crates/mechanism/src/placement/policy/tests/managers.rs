@@ -4,10 +4,10 @@ use std::any::Any;
 
 use super::*;
 use crate::placement::NAME;
-use crate::{Facts, Mechanism, Settings, Surroundings};
+use crate::{Facts, Mechanism, ProbeContext, Settings};
 use brisk_sys::Root;
 use brisk_sys::sched::threads::Thread;
-use brisk_sys::system::other_managers::{Found, OtherManager};
+use brisk_sys::system::other_managers::{FoundManager, OtherManager};
 use brisk_sys::test_trees::root_of;
 
 struct Section(PlacementConfig);
@@ -22,15 +22,15 @@ fn at(seconds: u64) -> BootTime {
     BootTime::from_milliseconds(seconds * 1000)
 }
 
-fn follow(policy: &mut PlacementPolicy, now: BootTime, root: &Root, enabled: Enabled, is_new_configuration: bool) {
+fn reconfigure(policy: &mut PlacementPolicy, now: BootTime, root: &Root, enabled: Enabled, is_new_configuration: bool) {
     let settings = Section(PlacementConfig { enabled, ..PlacementConfig::default() });
-    let surroundings = Surroundings { root, settings: &settings, is_new_configuration };
-    policy.follow(now, &surroundings, &mut Vec::new());
+    let probe_context = ProbeContext { root, settings: &settings, is_new_configuration };
+    policy.reconfigure(now, &probe_context, &mut Vec::new());
 }
 
 /// The decisions when these managers run.
 fn find(policy: &mut PlacementPolicy, now: BootTime, managers: &[OtherManager]) -> Vec<Decision> {
-    let found = managers.iter().map(|&name| Found { name, evidence: "process 7".to_owned() }).collect();
+    let found = managers.iter().map(|&name| FoundManager { name, evidence: "process 7".to_owned() }).collect();
     let mut decisions = Vec::new();
     policy.on_event(now, &Event::Facts(Facts::OtherManagers { found }), &mut decisions);
     decisions
@@ -56,7 +56,7 @@ fn device() -> (tempfile::TempDir, Root) {
 fn priorities_are_left_to_a_manager_that_starts() {
     let (_folder, root) = device();
     let mut policy = PlacementPolicy::default();
-    follow(&mut policy, at(0), &root, Enabled::Auto, true);
+    reconfigure(&mut policy, at(0), &root, Enabled::Auto, true);
     assert!(policy.is_on(), "{:?}", policy.support);
     assert!(find(&mut policy, at(1), &[OtherManager::Tuned]).is_empty() && policy.is_on(), "another job");
     policy.leased.lease(at(1), (&Target::Autogroup(12), "10"), at(90), "why", &mut Vec::new());
@@ -75,7 +75,7 @@ fn priorities_are_left_to_a_manager_that_starts() {
     }
     find(&mut policy, at(303), &[]);
     assert!(policy.take_probe_request() && !policy.take_probe_request());
-    follow(&mut policy, at(304), &root, Enabled::Auto, false);
+    reconfigure(&mut policy, at(304), &root, Enabled::Auto, false);
     assert!(policy.is_on(), "{:?}", policy.support);
 }
 
@@ -85,7 +85,7 @@ fn managers_are_searched_unless_the_user_has_decided() {
     let (_folder, root) = device();
     for (enabled, asked) in [(Enabled::Auto, 1), (Enabled::On, 0), (Enabled::Off, 0)] {
         let mut policy = PlacementPolicy::default();
-        follow(&mut policy, at(0), &root, enabled, true);
+        reconfigure(&mut policy, at(0), &root, enabled, true);
         assert_eq!(policy.is_on(), enabled != Enabled::Off, "{:?}", policy.support);
         policy.on_event(at(60), &Event::Deadline, &mut Vec::new());
         assert_eq!(asks(&mut policy).len(), asked, "{enabled}");

@@ -1,7 +1,7 @@
 mod actuation;
 mod clamps;
 mod device;
-mod front;
+mod foreground_masks;
 mod groups;
 mod ladder;
 mod left_alone;
@@ -72,8 +72,8 @@ fn played(mut device: Device, front: &[Habit], background: &[Habit]) -> Device {
     device
 }
 
-fn rung(device: &Device) -> Option<Rung> {
-    device.policy.held.as_ref().map(|held| held.step.rung())
+fn kind(device: &Device) -> Option<StepKind> {
+    device.policy.held.as_ref().map(|held| held.step.kind())
 }
 
 // Verifies PLACE-2.
@@ -86,24 +86,24 @@ fn each_foreground_gets_what_helps_it() {
         ("frames / music + download", equal(2), vec![FRAMES], music.clone(), None),
         ("two threads / music + download", equal(2), vec![HOG; 2], music, None),
         ("no background", equal(2), vec![HOG; 2], vec![], None),
-        ("frames / hogs", equal(2), vec![FRAMES], hogs(2), Some(Rung::Isolate)),
-        ("one thread / hogs", equal(2), vec![HOG], hogs(2), Some(Rung::Isolate)),
-        ("two threads / hog", equal(2), vec![HOG; 2], hog, Some(Rung::Weight)),
+        ("frames / hogs", equal(2), vec![FRAMES], hogs(2), Some(StepKind::Isolate)),
+        ("one thread / hogs", equal(2), vec![HOG], hogs(2), Some(StepKind::Isolate)),
+        ("two threads / hog", equal(2), vec![HOG; 2], hog, Some(StepKind::Weight)),
         ("messages / hogs", equal(2), vec![MESSAGE; 12], hogs(2), None),
-        ("two threads / eight hogs", equal(8), vec![HOG; 2], hogs(8), Some(Rung::Isolate)),
+        ("two threads / eight hogs", equal(8), vec![HOG; 2], hogs(8), Some(StepKind::Isolate)),
         ("two threads / four hogs", equal(8), vec![HOG; 2], hogs(4), None),
-        ("eight threads / eight hogs", equal(8), vec![HOG; 8], hogs(8), Some(Rung::Weight)),
-        ("four threads / 96 hogs", equal(64), vec![HOG; 4], hogs(96), Some(Rung::Isolate)),
+        ("eight threads / eight hogs", equal(8), vec![HOG; 8], hogs(8), Some(StepKind::Weight)),
+        ("four threads / 96 hogs", equal(64), vec![HOG; 4], hogs(96), Some(StepKind::Isolate)),
         ("four threads / 32 hogs", equal(64), vec![HOG; 4], hogs(32), None),
         // As many threads as cores: waits are accounted late, so a foreground that exceeds the cores by a few percent fits.
-        ("64 threads / 64 hogs", equal(64), vec![HOG; 64], hogs(64), Some(Rung::Isolate)),
-        ("80 threads / 64 hogs", equal(64), vec![HOG; 80], hogs(64), Some(Rung::Weight)),
-        ("two threads / eight hogs, unequal", unequal(8), vec![HOG; 2], hogs(8), Some(Rung::Isolate)),
-        ("four threads / 96 hogs, unequal", unequal(64), vec![HOG; 4], hogs(96), Some(Rung::Isolate)),
+        ("64 threads / 64 hogs", equal(64), vec![HOG; 64], hogs(64), Some(StepKind::Isolate)),
+        ("80 threads / 64 hogs", equal(64), vec![HOG; 80], hogs(64), Some(StepKind::Weight)),
+        ("two threads / eight hogs, unequal", unequal(8), vec![HOG; 2], hogs(8), Some(StepKind::Isolate)),
+        ("four threads / 96 hogs, unequal", unequal(64), vec![HOG; 4], hogs(96), Some(StepKind::Isolate)),
     ] {
         let mut device = cell(&cores, config(), &front, &background);
         device.run(3000);
-        let found = rung(&device).map(|rung| if rung == Rung::Idle { Rung::Weight } else { rung });
+        let found = kind(&device).map(|kind| if kind == StepKind::Idle { StepKind::Weight } else { kind });
         assert_eq!(found, expected, "{name}: {}", device.policy.reason);
         assert_eq!(device.treated().is_empty(), expected.is_none(), "{name}: {:?}", device.treated());
     }
@@ -279,7 +279,7 @@ fn a_start_does_not_hide_what_helps_afterwards() {
     let front = device.threads.get_mut(&FRONT).unwrap();
     front.habit = FRAMES;
     device.run(2500);
-    assert_eq!(rung(&device), Some(Rung::Isolate), "{}", device.policy.reason);
+    assert_eq!(kind(&device), Some(StepKind::Isolate), "{}", device.policy.reason);
     let without = (0..20_000).filter(|_| {
         device.run(1);
         device.treated().is_empty()
@@ -322,7 +322,7 @@ fn after_a_minute_everything_is_chosen_again() {
     let since = device.policy.held.as_ref().unwrap().since;
     device.run(61_000);
     let held = device.policy.held.as_ref().expect("the step still helps");
-    assert!(held.since > since + CHOSEN_FOR && device.treated() == [200, 201]);
+    assert!(held.since > since + REEVALUATE_AFTER && device.treated() == [200, 201]);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn leases_outlast_the_choice_but_expire() {
     for (at, decision) in &device.decisions {
         if let Action::Lease { until, .. } = &decision.action {
             let lasts = until.since(BootTime::from_milliseconds(*at));
-            assert!(lasts > CHOSEN_FOR && lasts <= LEASE, "{decision:?}");
+            assert!(lasts > REEVALUATE_AFTER && lasts <= LEASE, "{decision:?}");
         }
     }
 }
@@ -409,7 +409,7 @@ fn a_foreground_that_fits_but_for_a_little_keeps_its_cores() {
         let since = device.policy.held.as_ref().unwrap().since;
         let (got_ms, _) = done(&mut device);
         let held = device.policy.held.as_ref().unwrap();
-        assert_eq!((held.step.rung(), held.since), (Rung::Isolate, since), "{front}: {}", device.policy.reason);
+        assert_eq!((held.step.kind(), held.since), (StepKind::Isolate, since), "{front}: {}", device.policy.reason);
         assert!(got_ms >= f64::from(least) * 10_000.0, "{front}: {got_ms} ms");
     }
 }

@@ -1,0 +1,268 @@
+//! Semantic checks of a parsed experiment: each message says what is valid.
+
+use std::collections::BTreeSet;
+
+use super::super::claim::{Claim, Measure, PointSelector, VerdictBasis};
+use super::super::metric::{Metric, Subject};
+use super::{Arm, Boots, Experiment, Launches, Lookups, Preloading, Readings, Reboots};
+use brisk_mechanism::lookup::Traces;
+use brisk_report::proof::Timekeeping;
+use brisk_sys::binder::WireFormat;
+
+impl Experiment {
+    /// The first fault, with its offset in the text where one is known.
+    pub(super) fn fault(&self) -> Option<(usize, String)> {
+        self.workload_fault().or_else(|| self.arms_fault()).map(|message| (0, message)).or_else(|| self.claims_fault())
+    }
+
+    fn workload_fault(&self) -> Option<String> {
+        if (self.mode == Timekeeping::Native) != self.scenario.is_none() {
+            return Some("an experiment in the lab names its `scenario`, one with mode = \"native\" has none".into());
+        }
+        if let Some(reboots) = self.reboots {
+            return self.reboots_fault(reboots).or_else(|| self.replicates_fault());
+        }
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return combinations.fault(self).or_else(|| self.replicates_fault());
+        }
+        let fault = match (&self.launches, &self.lookups, &self.applications, self.readings, self.boots) {
+            (Some(launches), None, None, None, None) => self.launches_fault(launches),
+            (None, Some(lookups), None, None, None) => self.lookups_fault(lookups),
+            (None, None, Some(openings), None, None) => self.openings_fault(openings),
+            (None, None, None, Some(readings), None) => self.readings_fault(readings),
+            (None, None, None, None, Some(boots)) => self.boots_fault(boots),
+            _ => Some(
+                "an experiment has one of a `workload`, which is launched, `lookups`, `applications`, `readings` and \
+                 `boots`"
+                    .into(),
+            ),
+        };
+        fault.or_else(|| self.replicates_fault())
+    }
+
+    fn launches_fault(&self, workload: &Launches) -> Option<String> {
+        let mut quick = self.replicates.quick_work_ms.iter().flatten();
+        if workload.work_ms.is_empty() && workload.idle_ms.is_none() {
+            return Some("the workload needs `work_ms` or `idle_ms`".into());
+        }
+        if workload.work_ms.contains(&0) || workload.threads == 0 || workload.idle_ms == Some(0) {
+            return Some("work_ms, threads and idle_ms must be above zero".into());
+        }
+        if workload.work_ms.iter().any(|&work_ms| work_ms < workload.start_up_ms) {
+            return Some("start_up_ms is a part of every work_ms and cannot be longer".into());
+        }
+        if workload.bursts.is_some_and(|bursts| bursts.work_ms == 0 || bursts.wait_ms == 0) {
+            return Some("bursts: work_ms and wait_ms must be above zero".into());
+        }
+        if workload.settle_ms[0] > workload.settle_ms[1] {
+            return Some("settle_ms is [shortest, longest]".into());
+        }
+        if workload.window_beyond_work_ms == 0 {
+            return Some("window_beyond_work_ms must be above zero".into());
+        }
+        let has_unsupported_setting = |arm: &&Arm| {
+            let others = arm.lookup.is_some() || arm.scenario.is_some() || arm.swap.is_some();
+            others || !arm.beside.is_empty() || !arm.launcher.is_empty()
+        };
+        if let Some(arm) = self.arms.iter().find(has_unsupported_setting) {
+            return Some(format!(
+                "arm {}: lookup, scenario, swap, beside and launcher belong to experiments with lookups or applications",
+                arm.name
+            ));
+        }
+        if let Some(unknown_work_ms) = quick.find(|work_ms| !workload.work_ms.contains(work_ms)) {
+            return Some(format!("quick_work_ms has {unknown_work_ms}, which work_ms lacks"));
+        }
+        workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
+    }
+
+    fn lookups_fault(&self, lookups: &Lookups) -> Option<String> {
+        let Lookups { services, count, misses, clients, applications } = lookups;
+        if self.mode == Timekeeping::Native || (self.mode == Timekeeping::Parallel) == clients.is_empty() {
+            return Some("clients belong to parallel mode; else lookups are measured in deterministic mode".into());
+        }
+        let has_misses = clients.is_empty() && applications.is_empty();
+        if *services == 0 || *count == 0 || (*misses == 0) == has_misses || clients.contains(&0) {
+            return Some(
+                "services, count and misses must be above zero (no misses with clients or applications)".into(),
+            );
+        }
+        let known = Traces::built_in();
+        if let Some(name) = applications.iter().find(|name| known.traces.iter().all(|trace| trace.name != **name)) {
+            return Some(format!("there is no application {name:?}; see brisk lookup simulate"));
+        }
+        if !applications.is_empty() && (*services != known.services || !clients.is_empty()) {
+            return Some(format!("applications look {} services up, without clients", known.services));
+        }
+        if self.replicates.quick_work_ms.is_some() {
+            return Some("quick_work_ms is for launches".into());
+        }
+        let fault = |arm: &Arm| match &arm.lookup {
+            None => Some(format!("arm {}: lookup names the context manager", arm.name)),
+            Some(lookup) if WireFormat::named(&lookup.format).is_none() => {
+                Some(format!("arm {}: there is no wire format {:?}", arm.name, lookup.format))
+            }
+            Some(lookup) if lookup.manager.trim().is_empty() => Some(format!("arm {}: no manager", arm.name)),
+            Some(_) => None,
+        };
+        self.arms.iter().find_map(fault)
+    }
+
+    fn readings_fault(&self, readings: Readings) -> Option<String> {
+        if self.mode != Timekeeping::Native || readings.count == 0 {
+            return Some(
+                "readings are of the user's own device, mode = \"native\", and their count is above zero".into(),
+            );
+        }
+        let silent = self.arms.iter().find(|arm| arm.reads.is_none());
+        silent.map(|arm| format!("arm {}: reads must be \"cheap\" or \"exact\"", arm.name))
+    }
+
+    fn boots_fault(&self, boots: Boots) -> Option<String> {
+        let Boots { classes, services_ms, system_server_ms, application_ms, bursts, turns_per_ms } = boots;
+        if self.mode != Timekeeping::Parallel {
+            return Some("a zygote preloads on several CPUs: boots are measured with mode = \"parallel\"".into());
+        }
+        let amounts = [classes, services_ms, system_server_ms, application_ms, bursts.work_ms, bursts.wait_ms];
+        if amounts.contains(&0) || turns_per_ms == 0 {
+            return Some("boots: every amount must be above zero".into());
+        }
+        let once = self.replicates.warm_up == 0 && self.replicates.quick_work_ms.is_none();
+        (!once).then(|| "a boot has no warm-up: warm_up = 0, and quick_work_ms is for launches".into())
+    }
+
+    fn reboots_fault(&self, reboots: Reboots) -> Option<String> {
+        if self.mode != Timekeeping::Native || self.workload().is_some() || reboots.limit_s == 0 {
+            return Some(
+                "reboots are of the user's own device, mode = \"native\", without another workload, and limit_s is above zero"
+                    .into(),
+            );
+        }
+        if self.replicates.least.is_some() || self.replicates.quick_work_ms.is_some() {
+            return Some("reboots: least and quick_work_ms are for other workloads".into());
+        }
+        let changes_more = |arm: &&Arm| {
+            let settings = !arm.policy.is_empty() || !arm.tunables.is_empty() || arm.brisk.is_some();
+            settings || arm.preload == Preloading::Fork
+        };
+        let arm = self.arms.iter().find(changes_more)?;
+        Some(format!(
+            "arm {}: between reboots arms differ in boot_hold and preload alone, and a device's zygote cannot fork itself",
+            arm.name
+        ))
+    }
+
+    fn replicates_fault(&self) -> Option<String> {
+        let full = self.replicates_by_point(false);
+        if full.len() != self.points(false).len() {
+            return Some(format!(
+                "replicates: full lists {} numbers for {} points",
+                full.len(),
+                self.points(false).len()
+            ));
+        }
+        if self.replicates.least.is_some() && self.replicates.warm_up > 0 {
+            return Some("replicates: with `least` each block is a run of its own, and warm_up is 0".into());
+        }
+        let quick = self.replicates.quick;
+        if let Some(arm) = self.arms.iter().find(|arm| arm.full.is_some_and(|full| full < 2)) {
+            return Some(format!("arm {}: full, its own number of replicates, must be at least 2", arm.name));
+        }
+        if self.arms.iter().any(|arm| arm.baseline && arm.full.is_some()) {
+            return Some("the baseline has as many replicates as the most: it sets no `full` of its own".into());
+        }
+        let too_few = quick == 1 || full.iter().any(|&full| full < quick.max(2));
+        too_few
+            .then(|| "replicates: quick must be at least 2, and full at least quick; quick = 0: no quick form".into())
+    }
+
+    fn arms_fault(&self) -> Option<String> {
+        let names: BTreeSet<_> = self.arms.iter().map(|arm| &arm.name).collect();
+        if names.len() != self.arms.len() {
+            return Some("two arms have the same name".into());
+        }
+        // The kernel resets a governor's tunables when another governor takes over.
+        if let Some(arm) = self.arms.iter().find(|arm| self.mode == Timekeeping::Native && arm.governor.is_some()) {
+            return Some(format!(
+                "arm {}: a device keeps its own governor; pin the frequency with policy = {{ scaling_min_freq = \
+                 \"maximum\" }}",
+                arm.name
+            ));
+        }
+        if self.arms.iter().any(|arm| arm.baseline && arm.full_only) {
+            return Some("the baseline cannot be full_only".into());
+        }
+        if self.subject() != Subject::Combinations
+            && self
+                .arms
+                .iter()
+                .any(|arm| arm.alone || arm.background_nice.is_some() || !arm.background_launcher.is_empty())
+        {
+            return Some(
+                "an arm is `alone`, or sets `background_nice` or `background_launcher`, in an experiment with combinations"
+                    .into(),
+            );
+        }
+        let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
+        (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))
+    }
+
+    fn claims_fault(&self) -> Option<(usize, String)> {
+        for claim in &self.claims {
+            let named = [Some(&claim.arm), claim.against.as_ref(), claim.toward.as_ref()];
+            for name in named.into_iter().flatten() {
+                if self.arm(&name.value).is_none() {
+                    return Some((name.offset, format!("there is no arm {:?}", name.value)));
+                }
+            }
+            if let Some(message) = self.claim_fault(claim) {
+                return Some((claim.arm.offset, format!("claim {}: {message}", claim.id)));
+            }
+        }
+        None
+    }
+
+    fn claim_fault(&self, claim: &Claim) -> Option<String> {
+        let toward = claim.toward.as_ref().map(|arm| &arm.value);
+        let needs_toward = matches!(claim.measure, Measure::GapClosed | Measure::Loss);
+        if needs_toward != toward.is_some() {
+            return Some("gap-closed and loss need `toward`, other measures have none".into());
+        }
+        let is_of_boot = matches!(claim.measure, Measure::OfBound | Measure::OffPrediction);
+        if is_of_boot && !matches!(claim.metric, Metric::Boot | Metric::Preload) {
+            return Some("of-bound and off-prediction are measures of the metrics boot and preload".into());
+        }
+        if (claim.measure == Measure::StaysOff) != (claim.metric == Metric::Actions) {
+            return Some("stays-off and the metric actions belong together".into());
+        }
+        if claim.metric.subject() != self.subject() {
+            return Some("its metric belongs to another kind of workload".into());
+        }
+        if claim.judged_by == VerdictBasis::Estimate && (claim.measure != Measure::Gain || claim.required.is_none()) {
+            return Some("judged_by = \"estimate\" needs a gain with `required`".into());
+        }
+        if claim.paired && !claim.measure.can_be_paired() {
+            return Some("paired is for gain, gap-closed and loss, which compare two arms".into());
+        }
+        #[cfg(feature = "lab")]
+        if let Some(combinations) = &self.combinations {
+            return combinations.claim_fault(claim, self);
+        }
+        match &claim.at {
+            PointSelector::Named(_) => Some("names are for combinations".into()),
+            PointSelector::Idle if self.launches.as_ref().is_none_or(|launches| launches.idle_ms.is_none()) => {
+                Some("at = \"idle\" needs idle_ms in the workload".into())
+            }
+            PointSelector::Idle if claim.metric != Metric::Energy => Some("the idle point measures energy only".into()),
+            _ if claim.metric == Metric::Energy && self.launches.as_ref().is_some_and(|launches| !launches.energy) => {
+                Some("the workload has `energy = false`".into())
+            }
+            PointSelector::Work(list) => list
+                .iter()
+                .find(|work_ms| self.launches.as_ref().is_none_or(|launches| !launches.work_ms.contains(work_ms)))
+                .map(|work_ms| format!("at has {work_ms}, which work_ms lacks")),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The background programs, which run until standard input ends.
+
+use std::io::{self, BufRead};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::messages::exchange;
+use super::periodic::MUSIC;
+use super::{BackgroundReport, JOBS, TaskRunner, join_thread, spawn_named};
+use crate::spec::BackgroundProgram;
+use brisk_sys::Root;
+use brisk_sys::process::{self, TICK_MS};
+
+/// The work of a download, and its wait after that.
+const DOWNLOAD_MS: u64 = 15;
+const DOWNLOAD_WAIT: Duration = Duration::from_millis(25);
+/// Pieces of a burst, and the rest after it.
+const BURST_PIECES: u32 = 13;
+const BURST_REST: Duration = Duration::from_secs(2);
+/// A hog checks whether it has to stop after this much work.
+const HOG_MS: u64 = 5;
+
+/// A neighbour's counts since its start command.
+#[derive(Debug, Default)]
+struct Tally {
+    stopped: AtomicBool,
+    periods: Mutex<Periods>,
+}
+
+/// The number of due moments, and of missed ones.
+#[derive(Debug, Default, Clone, Copy)]
+struct Periods {
+    all: u32,
+    missed: u32,
+}
+
+impl Tally {
+    fn should_run(&self) -> bool {
+        !self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn periods(&self) -> MutexGuard<'_, Periods> {
+        self.periods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TaskRunner {
+    /// Runs as `what`. A line of `commands` starts the reported time; their end ends it.
+    ///
+    /// # Errors
+    /// When a thread, a socket or a process cannot be created, or the kernel does not report this process's CPU time.
+    pub fn run_background(&self, what: BackgroundProgram, commands: &mut dyn BufRead) -> io::Result<BackgroundReport> {
+        let tally = Tally::default();
+        thread::scope(|scope| {
+            let threads = if what == BackgroundProgram::Compile { JOBS } else { 1 };
+            let body = || self.run_until_stopped(what, &tally);
+            let handles =
+                (0..threads).map(|_| spawn_named(scope, what.name(), body)).collect::<io::Result<Vec<_>>>()?;
+            let report = collect_report(&tally, commands);
+            tally.stopped.store(true, Ordering::Relaxed);
+            handles.into_iter().try_for_each(join_thread).and(report)
+        })
+    }
+
+    fn run_until_stopped(&self, what: BackgroundProgram, tally: &Tally) -> io::Result<()> {
+        match what {
+            BackgroundProgram::Music => {
+                let mut missed_before = 0;
+                self.run_periodic(MUSIC, |paced| {
+                    let missed = paced.missed - missed_before;
+                    missed_before = paced.missed;
+                    let mut periods = tally.periods();
+                    periods.all += 1 + missed;
+                    periods.missed += missed;
+                    tally.should_run()
+                });
+            }
+            BackgroundProgram::Messages => exchange(|_| tally.should_run())?,
+            _ => {
+                while tally.should_run() {
+                    self.run_once(what, tally)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One piece of a neighbour that is neither paced nor sends messages.
+    fn run_once(&self, what: BackgroundProgram, tally: &Tally) -> io::Result<()> {
+        match what {
+            BackgroundProgram::Compile => self.compile_one()?,
+            BackgroundProgram::Download => {
+                self.work(DOWNLOAD_MS);
+                thread::sleep(DOWNLOAD_WAIT);
+            }
+            BackgroundProgram::Bursts => {
+                (0..BURST_PIECES).take_while(|_| tally.should_run()).for_each(|_| self.work(DOWNLOAD_MS));
+                // In pieces, so that a stop is noticed during the rest.
+                let rest = DOWNLOAD_WAIT;
+                let pieces = (BURST_REST.as_millis() / rest.as_millis()) as u32;
+                (0..pieces).take_while(|_| tally.should_run()).for_each(|_| thread::sleep(rest));
+            }
+            BackgroundProgram::Hog | BackgroundProgram::Music | BackgroundProgram::Messages => self.work(HOG_MS),
+        }
+        Ok(())
+    }
+}
+
+/// Counts from the last command until there are no more, and returns the counts.
+fn collect_report(tally: &Tally, commands: &mut dyn BufRead) -> io::Result<BackgroundReport> {
+    let mut used_ms = used_ms()?;
+    for command in commands.lines() {
+        command?;
+        used_ms = self::used_ms()?;
+        *tally.periods() = Periods::default();
+    }
+    let Periods { all, missed } = *tally.periods();
+    Ok(BackgroundReport { cpu_ms: self::used_ms()? - used_ms, periods: all, missed })
+}
+
+/// CPU time of this process and of its exited children so far.
+fn used_ms() -> io::Result<f64> {
+    let stat = process::stat(&Root::system(), std::process::id()).map_err(io::Error::other)?;
+    Ok(((stat.cpu_ticks + stat.children_ticks) * TICK_MS) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies PROVE-2.
+    #[test]
+    fn all_neighbours_end_when_commands_do() {
+        let runner = TaskRunner { turns_per_ms: 1, program: "none".into() };
+        for what in [
+            BackgroundProgram::Music,
+            BackgroundProgram::Download,
+            BackgroundProgram::Bursts,
+            BackgroundProgram::Hog,
+            BackgroundProgram::Messages,
+        ] {
+            let report = runner.run_background(what, &mut "begin\n".as_bytes()).unwrap();
+            assert!(report.cpu_ms >= 0.0 && report.missed <= report.periods, "{report:?}");
+        }
+        assert!(runner.run_once(BackgroundProgram::Compile, &Tally::default()).is_err(), "there is no such program");
+    }
+}
