@@ -237,7 +237,7 @@ impl Policy for Everything {
         notifications.append(&mut self.notifications);
     }
 
-    fn kept(&self) -> Option<SavedState> {
+    fn saved_state(&self) -> Option<SavedState> {
         const FILE: StateFileSpec =
             StateFileSpec { name: "everything.json", what: "it", if_damaged: "it is lost", is_durable: false };
         Some(SavedState { file: FILE, text: "known".to_owned() })

@@ -256,7 +256,7 @@ impl Engine {
             // Clients come last, with one request each per turn: a launch waits for no more than that.
             for is_control_socket in [false, true] {
                 for &token in ready.iter().filter(|token| token.is_control_socket() == is_control_socket) {
-                    self.take(token);
+                    self.handle(token);
                 }
             }
             ready.clear();

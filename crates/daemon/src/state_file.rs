@@ -70,9 +70,9 @@ impl StateFiles {
     pub(super) fn load_state(root: &Root, mechanisms: &mut Mechanisms) -> Self {
         let mut files = Vec::new();
         for index in 0..mechanisms.len() {
-            let Some(SavedState { file, .. }) = mechanisms.at(index).kept() else { continue };
+            let Some(SavedState { file, .. }) = mechanisms.at(index).saved_state() else { continue };
             load_state(root, file, |text| mechanisms.load_state(index, text).then_some(()));
-            let saved = mechanisms.at(index).kept().map(|kept| kept.text).unwrap_or_default();
+            let saved = mechanisms.at(index).saved_state().map(|kept| kept.text).unwrap_or_default();
             files.push((index, StateFile::new(root, file, saved)));
         }
         Self(files)
@@ -81,7 +81,7 @@ impl StateFiles {
     /// Writes the states that have changed since their last write.
     pub(super) fn save(&mut self, mechanisms: &mut Mechanisms) {
         for (index, file) in &mut self.0 {
-            if let Some(SavedState { text, .. }) = mechanisms.at(*index).kept() {
+            if let Some(SavedState { text, .. }) = mechanisms.at(*index).saved_state() {
                 file.save(text);
             }
         }
@@ -115,7 +115,7 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
         let (mut mechanisms, mut files) = launched(&root);
-        assert_eq!(mechanisms.at(0).kept().unwrap().text, text);
+        assert_eq!(mechanisms.at(0).saved_state().unwrap().text, text);
         files.save(&mut mechanisms);
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         // The duration of a launch that reports its end is learned.

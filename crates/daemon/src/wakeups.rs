@@ -13,7 +13,7 @@ use brisk_sys::sched::own_policy;
 use brisk_sys::system::session::Sessions;
 
 impl Engine {
-    pub(super) fn take(&mut self, token: Token) {
+    pub(super) fn handle(&mut self, token: Token) {
         let now = BootTime::now();
         match token {
             Token::Stop => self.stopping = true,

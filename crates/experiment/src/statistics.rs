@@ -91,8 +91,8 @@ pub fn stratified_bootstrap(blocks: &[usize], statistic: &mut dyn FnMut(&[Vec<us
 /// The 99.9 % interval of a `figure` from `blocks`: its 95 % interval, scaled about the figure by the ratio of Student's
 /// quantiles.
 pub fn interval_99_9(figure: f64, [low, high]: [f64; 2], blocks: &[usize]) -> [f64; 2] {
-    let freedom = freedom(blocks);
-    let further = students_t(&QUANTILE_99_95, freedom) / students_t(&QUANTILE_97_5, freedom);
+    let degrees = degrees_of_freedom(blocks);
+    let further = students_t(&QUANTILE_99_95, degrees) / students_t(&QUANTILE_97_5, degrees);
     [figure - (figure - low) * further, figure + (high - figure) * further]
 }
 
@@ -101,20 +101,20 @@ pub fn interval_99_9(figure: f64, [low, high]: [f64; 2], blocks: &[usize]) -> [f
 /// section 4.2). 9.2 for two blocks, 1.9 for four, 1.05 for forty.
 fn widening(blocks: &[usize]) -> f64 {
     let all: usize = blocks.iter().sum();
-    let freedom = freedom(blocks);
-    (all as f64 / freedom).sqrt() * students_t(&QUANTILE_97_5, freedom) / QUANTILE_97_5.normal
+    let degrees = degrees_of_freedom(blocks);
+    (all as f64 / degrees).sqrt() * students_t(&QUANTILE_97_5, degrees) / QUANTILE_97_5.normal
 }
 
 /// The degrees of freedom of `blocks` in strata with unknown means.
-fn freedom(blocks: &[usize]) -> f64 {
+fn degrees_of_freedom(blocks: &[usize]) -> f64 {
     blocks.iter().map(|&blocks| blocks as f64 - 1.0).sum()
 }
 
-/// A quantile of Student's t at `freedom` degrees of freedom, a whole number from 1: beyond 3 by its expansion about the normal
+/// A quantile of Student's t at `degrees` degrees of freedom, a whole number from 1: beyond 3 by its expansion about the normal
 /// quantile (Abramowitz and Stegun, 26.7.5), which is at most 1.5 % too small there.
-fn students_t(quantile: &Quantile, freedom: f64) -> f64 {
-    if (1.0..=3.0).contains(&freedom) {
-        return quantile.few[freedom as usize - 1];
+fn students_t(quantile: &Quantile, degrees: f64) -> f64 {
+    if (1.0..=3.0).contains(&degrees) {
+        return quantile.few[degrees as usize - 1];
     }
     let square = quantile.normal * quantile.normal;
     let terms = [
@@ -123,7 +123,7 @@ fn students_t(quantile: &Quantile, freedom: f64) -> f64 {
         (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0,
         ((((79.0 * square + 776.0) * square + 1482.0) * square - 1920.0) * square - 945.0) / 92160.0,
     ];
-    let expansion = terms.iter().rev().fold(0.0, |sum, term| (sum + term) / freedom);
+    let expansion = terms.iter().rev().fold(0.0, |sum, term| (sum + term) / degrees);
     quantile.normal * (1.0 + expansion)
 }
 
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn students_quantiles_agree_with_scipy() {
-        // scipy.stats.t.ppf([0.975, 0.9995], freedom)
-        for (freedom, expected) in [
+        // scipy.stats.t.ppf([0.975, 0.9995], degrees)
+        for (degrees, expected) in [
             (1.0, [12.7062, 636.619]),
             (2.0, [4.3027, 31.599]),
             (3.0, [3.1824, 12.924]),
@@ -239,8 +239,8 @@ mod tests {
             (8.0, [2.3060, 5.0413]),
             (30.0, [2.0423, 3.6460]),
         ] {
-            close(students_t(&QUANTILE_97_5, freedom), expected[0], 0.003 * expected[0]);
-            close(students_t(&QUANTILE_99_95, freedom), expected[1], 0.015 * expected[1]);
+            close(students_t(&QUANTILE_97_5, degrees), expected[0], 0.003 * expected[0]);
+            close(students_t(&QUANTILE_99_95, degrees), expected[1], 0.015 * expected[1]);
         }
         // Two strata of four blocks have six degrees of freedom.
         close(widening(&[4, 4]), (8.0f64 / 6.0).sqrt() * 2.4469 / 1.96, 0.005);

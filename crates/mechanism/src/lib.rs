@@ -152,7 +152,7 @@ pub trait Policy: std::fmt::Debug {
     }
 
     /// The state file that keeps what it has learned across runs.
-    fn kept(&self) -> Option<SavedState> {
+    fn saved_state(&self) -> Option<SavedState> {
         None
     }
 

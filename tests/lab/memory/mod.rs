@@ -76,6 +76,13 @@ fn swap_stays_in_use_when_memory_becomes_scarce() {
     assert_eq!((report.one("scarce.oom"), report.one("scarce.restored")), ("0", "yes"), "{report:#?}");
 }
 
+// Verifies MEMORY-2, UNDO-4.
+#[test]
+fn zram_is_set_up_again_when_leftover_swap_fits() {
+    let Some(report) = report("plan", "leftover") else { return };
+    assert_eq!((report.one("leftover.refused"), report.one("leftover.restored")), ("1", "yes"), "{report:#?}");
+}
+
 /// The kernel may map a few more pages of the killer's locked program.
 const FAULTED_KIB: u64 = 64;
 

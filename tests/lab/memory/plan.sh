@@ -121,6 +121,39 @@ scarce() {
 	if is_state "$before"; then say scarce.restored yes; else say scarce.restored "$(state)"; fi
 }
 
+has_zram_again() {
+	grep -q 'swap on zram0: restored after an earlier failure' /tmp/log && grep -q zram0 /proc/swaps &&
+		brisk status | grep -q 'swap on zram0 is on'
+}
+
+# Daemon and guardian are killed while the swap does not fit into memory. The next daemon cannot restore it and goes on without
+# zram, until it fits.
+leftover() {
+	before=$(state)
+	mkdir -p /etc/brisk
+	printf '[launch]\nenabled = false\n[memory.zram]\nenabled = true\n' >/etc/brisk/brisk.toml
+	brisk daemon 2>/tmp/log &
+	daemon=$!
+	wait_for 60 grep -q zram0 /proc/swaps
+	set --
+	for number in 1 1 1 1 1 1 1 1; do
+		launch $number 0
+		set -- "$launched" "$@"
+	done
+	# shellcheck disable=SC2046 # a list of processes
+	kill -KILL "$daemon" $(guardian)
+	wait "$daemon" || :
+	brisk daemon 2>/tmp/log &
+	daemon=$!
+	wait_for 60 brisk status >/dev/null
+	say leftover.refused "$(grep -c 'stays in use' /tmp/log)"
+	kill -KILL "$@"
+	wait_for 120 has_zram_again
+	kill -TERM "$daemon"
+	wait "$daemon"
+	if is_state "$before"; then say leftover.restored yes; else say leftover.restored "$(state)"; fi
+}
+
 # A process keeps the device open during the restoration, and then another process owns the device.
 busy() {
 	before=$(state)

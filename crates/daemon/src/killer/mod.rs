@@ -256,7 +256,7 @@ impl<'a> Killer<'a> {
         self.headroom_kib = sample.headroom_kib;
         let order = self.lmkd.as_mut().and_then(|lmkd| lmkd.evaluate(&sample.reading, page_kib()));
         let need = match (&self.lmkd, &order) {
-            (None, _) => killer::need(self.config, &sample),
+            (None, _) => killer::kill_reason(self.config, &sample),
             (Some(_), order) => {
                 order.as_ref().map(|order| KillReason { cause: order.cause.clone(), threshold: order.threshold })
             }

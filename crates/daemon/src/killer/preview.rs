@@ -51,7 +51,7 @@ fn kill(root: &Root, config: &KillerConfig) -> Result<Preview, DeviceError> {
             let order = Lmkd::default().evaluate(&sample.reading, page_kib());
             order.map(|order| KillReason { cause: order.cause, threshold: order.threshold })
         }
-        _ => killer::need(config, &sample),
+        _ => killer::kill_reason(config, &sample),
     };
     let threshold = need.as_ref().map_or(i16::MIN, |need| need.threshold);
     let known = |pid| sampler.is_kernel_thread(pid);

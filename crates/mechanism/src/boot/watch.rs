@@ -35,11 +35,11 @@ fn held_state(journal: &JournalState) -> Option<(Support, bool)> {
 
 impl BootWatch {
     /// Takes the journal of `brisk boot hold`, where it can be read, and what the device offers.
-    pub(super) fn take_device(&mut self, now: BootTime, journal: Option<&JournalState>, offered: Support) {
+    pub(super) fn take_device(&mut self, now: BootTime, journal: Option<&JournalState>, device_support: Support) {
         let held = journal.and_then(held_state);
         let is_held = held.as_ref().is_some_and(|(_, is_alive)| *is_alive);
         self.since = self.since.filter(|_| is_held).or(is_held.then_some(now));
-        self.support = held.map_or(offered, |(support, _)| support);
+        self.support = held.map_or(device_support, |(support, _)| support);
     }
 }
 

@@ -16,7 +16,7 @@ pub const NAME: &str = "lookup";
 pub struct LookupControl {
     config: LookupConfig,
     /// What the driver offers and has answered, as last read.
-    offered: Support,
+    device_support: Support,
     support: Support,
     changes: LeaseTransaction,
     /// Why the driver cannot be set as configured.
@@ -76,8 +76,8 @@ pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Ch
 
 impl LookupControl {
     /// Takes what the driver offers and has answered.
-    pub(super) fn set_offered(&mut self, now: BootTime, offered: Support) {
-        self.offered = offered;
+    pub(super) fn set_device_support(&mut self, now: BootTime, device_support: Support) {
+        self.device_support = device_support;
         self.update_support(now);
     }
 
@@ -93,12 +93,12 @@ impl LookupControl {
         &mut self,
         now: BootTime,
         config: LookupConfig,
-        (offered, contexts): (Support, &[CacheStatus]),
+        (device_support, contexts): (Support, &[CacheStatus]),
         decisions: &mut Vec<Decision>,
     ) {
         self.config = config;
         let (is_wanted, _) = decision(&self.config);
-        if is_wanted && self.changes.is_idle() && offered.state != SupportState::Unsupported {
+        if is_wanted && self.changes.is_idle() && device_support.state != SupportState::Unsupported {
             let changes = changes(&self.config, contexts);
             self.obstacle = changes.as_ref().err().cloned();
             if let Some(obstacle) = self.obstacle.as_ref().filter(|_| self.config.enabled.is_on()) {
@@ -107,21 +107,21 @@ impl LookupControl {
             self.changes.begin(changes.unwrap_or_default());
             self.changes.advance(decisions);
         }
-        self.set_offered(now, offered);
+        self.set_device_support(now, device_support);
     }
 
     fn update_support(&mut self, now: BootTime) {
         let held: Vec<String> = self.changes.held().iter().map(|change| change.target.to_string()).collect();
         let is_on = !held.is_empty();
         self.since = self.since.filter(|_| is_on).or(is_on.then_some(now));
-        self.support = self.offered.clone();
+        self.support = self.device_support.clone();
         let (is_wanted, reason) = decision(&self.config);
         if !is_wanted {
             self.support.reason += &format!("; {reason}");
         } else if let Some(obstacle) = &self.obstacle {
             self.support.reason += &format!("; {obstacle}");
         }
-        if self.offered.state != SupportState::Unsupported {
+        if self.device_support.state != SupportState::Unsupported {
             // The driver's own activity is not brisk's: the mechanism is active only where the driver is set as configured.
             let is_set = is_wanted && self.obstacle.is_none() && self.changes.refusal().is_none();
             self.support.state = if is_set { SupportState::Active } else { SupportState::Available };
@@ -249,8 +249,9 @@ mod tests {
             let decision = decision(&config);
             assert!(decision.0 == on && decision.1.starts_with(reason), "{enabled} {mode:?}: {decision:?}");
             // The driver's own activity is reported, but is not brisk's.
-            let offered = Support { state: SupportState::Active, reason: "30 of 40".to_owned(), advice: String::new() };
-            let mut control = LookupControl { config, offered, ..LookupControl::default() };
+            let device_support =
+                Support { state: SupportState::Active, reason: "30 of 40".to_owned(), advice: String::new() };
+            let mut control = LookupControl { config, device_support, ..LookupControl::default() };
             control.update_support(BootTime::from_milliseconds(1));
             let support = control.support();
             assert_eq!(support.state == SupportState::Active, on, "{support:?}");

@@ -19,6 +19,6 @@ impl Mechanism for LookupControl {
     }
 
     fn refresh(&mut self, now: BootTime, root: &Root) {
-        self.set_offered(now, support(root));
+        self.set_device_support(now, support(root));
     }
 }

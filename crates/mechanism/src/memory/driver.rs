@@ -10,15 +10,18 @@ use brisk_sys::{BootTime, Root};
 
 impl Mechanism for MemoryPolicy {
     fn reconfigure(&mut self, now: BootTime, probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
-        if probe_context.is_new_configuration {
+        if probe_context.is_new_configuration || self.needs_plan() {
             let facts = MemoryDevice::probe(probe_context.root);
-            let offered = support(probe_context.root, &facts);
-            self.take_device(now, probe_context.section(NAME), (&facts, offered), decisions);
+            let device_support = support(probe_context.root, &facts);
+            self.take_device(now, probe_context.section(NAME), (&facts, device_support), decisions);
         }
     }
 
     fn prepare_reconfigure(&mut self, probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
         self.release_if_changed(&probe_context.section::<MemoryConfig>(NAME), decisions);
+        if self.has_owned_zram() {
+            self.release_if_zram_is_free(&MemoryDevice::probe(probe_context.root), decisions);
+        }
     }
 
     fn refresh(&mut self, now: BootTime, root: &Root) {

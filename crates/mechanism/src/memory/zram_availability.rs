@@ -53,6 +53,16 @@ impl ZramAvailability {
         }
     }
 
+    /// True when brisk may set up swap on a device that exists or that the loaded driver creates.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self, Self::Unused(_) | Self::New)
+    }
+
+    /// True when another program owns the device.
+    pub(super) fn is_owned(&self) -> bool {
+        matches!(self, Self::Owned(..))
+    }
+
     /// True when swap is or will be on zram.
     pub(super) fn has_zram(&self) -> bool {
         !matches!(self, Self::Unavailable(_))

@@ -357,7 +357,7 @@ impl Policy for LaunchPolicy {
         notifications.append(&mut self.notifications);
     }
 
-    fn kept(&self) -> Option<SavedState> {
+    fn saved_state(&self) -> Option<SavedState> {
         Some(SavedState { file: learned::FILE, text: self.durations.to_text() })
     }
 

@@ -36,7 +36,7 @@ pub struct KillReason {
 
 /// Why a process must be killed, and which ones qualify; `None` while none must. Not for [`VictimMode::Lmkd`], which keeps
 /// state: see [`lmkd`].
-pub fn need(config: &KillerConfig, sample: &Sample) -> Option<KillReason> {
+pub fn kill_reason(config: &KillerConfig, sample: &Sample) -> Option<KillReason> {
     let reserve_kib = i64::try_from(config.reserve_kib).unwrap_or(i64::MAX);
     let memory_pressure = &sample.memory_pressure;
     if config.mode.has_minfree() && !sample.reclaiming && !config.by_headroom {
@@ -218,19 +218,21 @@ mod tests {
             (config(VictimMode::LmkdPsi, 0), sample(-9, 0, 6.0), None),
             (config(VictimMode::LmkdPsi, 0), sample(9999, 60_000, 8.0), Some("adj 800 and above")),
         ] {
-            let found = need(&config, &sample).map(|need| need.cause);
+            let found = kill_reason(&config, &sample).map(|need| need.cause);
             let fits =
                 expected.map_or(found.is_none(), |text| found.as_ref().is_some_and(|found| found.starts_with(text)));
             assert!(fits, "{config:?} {sample:?}: {found:?}");
         }
         let idle = Sample { reclaiming: false, ..sample(9999, 60_000, 0.0) };
         assert_eq!(
-            need(&config(VictimMode::LmkRss, 0), &idle),
+            kill_reason(&config(VictimMode::LmkRss, 0), &idle),
             None,
             "without reclaim the kernel's killer is not called"
         );
         let by_headroom = KillerConfig { by_headroom: true, ..config(VictimMode::LmkRss, 0) };
-        assert!(need(&by_headroom, &idle).is_none() && need(&by_headroom, &sample(9, 90_000, 0.0)).is_some());
+        assert!(
+            kill_reason(&by_headroom, &idle).is_none() && kill_reason(&by_headroom, &sample(9, 90_000, 0.0)).is_some()
+        );
     }
 
     // Verifies MEMORY-4.

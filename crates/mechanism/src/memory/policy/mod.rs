@@ -8,6 +8,7 @@ use super::apply::{Change, changes};
 use super::config::MemoryConfig;
 use super::parts::{self, KillerState, ZramState};
 use super::restraint::restrain;
+use super::zram_availability::ZramAvailability;
 use super::{MemoryDevice, MemoryPlan, NAME};
 use crate::lease_transaction::LeaseTransaction;
 use crate::{
@@ -26,6 +27,8 @@ pub const FOREGROUND_PREFIX: &str = "front ";
 pub const PAGEOUT: &str = "pageout";
 /// Why settings of the previous configuration are released.
 const CHANGED: &str = "the configuration has changed";
+/// Why the settings of a plan without zram are released.
+const ZRAM_IS_FREE: &str = "zram, which another program had, is free now";
 /// Other managers are read again after this time when a client asks: it requires reading all of /proc.
 const MANAGERS_MAXIMUM_AGE: Duration = Duration::from_secs(5);
 /// The kernel wakes the daemon, at most once per window, when tasks have stalled on memory this long in it.
@@ -36,10 +39,14 @@ const STALL: Stall = Stall { stall_us: 25_000, window_us: 500_000 };
 pub struct MemoryPolicy {
     config: MemoryConfig,
     /// What the device offered when the configuration was last read.
-    offered: Support,
+    device_support: Support,
     support: Support,
     /// The plan as applied: all of it or nothing.
     plan: LeaseTransaction,
+    /// The plan was made for the present configuration and device.
+    is_planned: bool,
+    /// Another program had the zram device when the plan was made.
+    has_owned_zram: bool,
     /// The switch of the kernel's write-back limit, while it is leased.
     limit: Option<Target>,
     /// The killer is to be started once the settings that it depends on are held.
@@ -82,22 +89,46 @@ impl MemoryPolicy {
         if *config != self.config {
             self.killer = None;
             self.is_killer_due = false;
-            decisions.extend(self.limit.take().map(release));
+            decisions.extend(self.limit.take().map(|target| release(target, CHANGED)));
         }
     }
 
-    /// Applies `config` to a device that `facts` describe and `offered` sums up.
+    /// True when zram may have become free since the plan was made.
+    pub(super) fn has_owned_zram(&self) -> bool {
+        self.has_owned_zram
+    }
+
+    /// True when the device has to be read for another plan.
+    pub(super) fn needs_plan(&self) -> bool {
+        !self.is_planned
+    }
+
+    /// Releases a plan without zram where `facts` show that zram is free now. Its owner may have been a daemon that was killed:
+    /// its swap stays in use until it fits into memory.
+    pub(super) fn release_if_zram_is_free(&mut self, facts: &MemoryDevice, decisions: &mut Vec<Decision>) {
+        if ZramAvailability::of(facts).is_free() {
+            self.is_planned = false;
+            self.plan.release(ZRAM_IS_FREE, decisions);
+            self.killer = None;
+            self.is_killer_due = self.config.killer.enabled.is_on();
+            decisions.extend(self.limit.take().map(|target| release(target, ZRAM_IS_FREE)));
+        }
+    }
+
+    /// Applies `config` to a device that `facts` describe and `device_support` sums up.
     pub(super) fn take_device(
         &mut self,
         now: BootTime,
         config: MemoryConfig,
-        (facts, offered): (&MemoryDevice, Support),
+        (facts, device_support): (&MemoryDevice, Support),
         decisions: &mut Vec<Decision>,
     ) {
-        self.offered = offered;
+        self.device_support = device_support;
         // The killer writes back from the zram device that existed when it was started.
         self.is_killer_due |= config != self.config && config.killer.enabled.is_on();
         self.config = config;
+        self.is_planned = true;
+        self.has_owned_zram = self.config.zram.enabled.is_on() && ZramAvailability::of(facts).is_owned();
         let zram_obstacle = parts::obstacle(facts, &self.config.zram);
         self.blockers = PartBlockers { zram_obstacle, ..PartBlockers::default() };
         if self.config.zram.enabled.is_on() && self.plan.is_idle() {
@@ -247,14 +278,14 @@ impl MemoryPolicy {
         }
         self.since = self.since.filter(|_| !work.is_empty()).or((!work.is_empty()).then_some(now));
         self.support = match work.is_empty() {
-            true => self.offered.clone(),
+            true => self.device_support.clone(),
             false => Support { state: SupportState::Active, reason: work.join("; "), advice: String::new() },
         };
     }
 }
 
-fn release(target: Target) -> Decision {
-    Decision { action: Action::Release { target }, reason: CHANGED.to_owned() }
+fn release(target: Target, reason: &str) -> Decision {
+    Decision { action: Action::Release { target }, reason: reason.to_owned() }
 }
 
 impl Policy for MemoryPolicy {

@@ -4,6 +4,7 @@ use super::*;
 use crate::simulated::Kernel;
 use crate::{Enabled, Mechanism, ProbeContext, Settings};
 use brisk_sys::Root;
+use brisk_sys::test_trees::root_of;
 
 struct Section(MemoryConfig);
 
@@ -77,9 +78,14 @@ impl Device {
 
     /// Applies another configuration on a device that offers nothing.
     fn configure(&mut self, config: MemoryConfig) {
-        let folder = tempfile::tempdir().unwrap();
-        let (root, settings) = (Root::at(folder.path()), Section(config));
-        let probe_context = ProbeContext { root: &root, settings: &settings, is_new_configuration: true };
+        self.probe(&[], config, true);
+    }
+
+    /// Probes a device that has `files`.
+    fn probe(&mut self, files: &[(&str, &str)], config: MemoryConfig, is_new_configuration: bool) {
+        let (_folder, root) = root_of(files);
+        let settings = Section(config);
+        let probe_context = ProbeContext { root: &root, settings: &settings, is_new_configuration };
         for step in [
             MemoryPolicy::prepare_reconfigure,
             |policy: &mut MemoryPolicy, around: &ProbeContext<'_>, decisions: &mut _| {
@@ -127,6 +133,39 @@ fn the_plan_is_held_one_change_after_the_other() {
         device.actions
     );
     assert_ne!(device.policy.support().state, SupportState::Active);
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn zram_is_set_up_when_its_owner_has_left_it() {
+    const SWAPS: (&str, &str) = ("/proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n");
+    const OWNED: (&str, &str) =
+        ("/proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n/dev/zram0 partition 262140 90000 100\n");
+    let device_with = |swaps, disk_size| {
+        [
+            swaps,
+            ("/proc/meminfo", "MemTotal: 500000 kB\nMemFree: 300000 kB\nMemAvailable: 400000 kB\n"),
+            ("/proc/sys/vm/swappiness", "60\n"),
+            ("/sys/block/zram0/disksize", disk_size),
+            ("/sys/block/zram0/comp_algorithm", "[lzo] lz4\n"),
+        ]
+    };
+    let (owned, free) = (device_with(OWNED, "268435456\n"), device_with(SWAPS, "0\n"));
+    let mut config = with_killer(0);
+    config.zram.enabled = Enabled::On;
+    let mut device = Device::refusing(&[]);
+    device.probe(&owned, config.clone(), true);
+    let killer = device.policy.child().cloned();
+    device.probe(&owned, config.clone(), false);
+    assert_eq!((device.actions.join(" ").as_str(), device.policy.child().cloned()), ("100", killer.clone()));
+    device.probe(&free, config.clone(), false);
+    let swap = Target::ZramSwap("zram0".into());
+    assert!(device.kernel.held().contains_key(&swap), "{:?}", device.actions);
+    assert!(device.actions[1].starts_with("release /proc/sys/vm/swappiness"), "{:?}", device.actions);
+    assert_ne!(device.policy.child().cloned(), killer, "the killer starts again, beside the new device");
+    let count = device.actions.len();
+    device.probe(&free, config, false);
+    assert_eq!(device.actions.len(), count, "once");
 }
 
 // Verifies MEMORY-2.
