@@ -51,7 +51,7 @@ fn without_a_terminal_it_prints_one_screen() {
     };
     let screen = top(&[]);
     assert!(screen.starts_with("brisk ") && !screen.contains('\x1b'), "{screen}");
-    assert!(screen.contains("CPU 7     -  500/2802 MHz of 1024"), "{screen}");
+    assert!(screen.contains("CPU 7     -  500/2802 MHz 1024"), "{screen}");
     let json: serde_json::Value = serde_json::from_str(&top(&["--json"])).unwrap();
     assert_eq!((json["schema"].as_u64(), json["cpus"].as_array().unwrap().len()), (Some(1), 8), "{json}");
     assert!(json["daemon"].is_null() && json["placement"]["threads"].is_array(), "{json}");
