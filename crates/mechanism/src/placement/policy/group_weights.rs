@@ -26,7 +26,7 @@ const IN_FORCE_REASON: &str = "sessions and groups of bulk threads are depriorit
 /// Why whole sessions and groups are not deprioritised during the back-off.
 const HARM_REASON: &str = "the foreground ran less while sessions of bulk threads were deprioritised, and more without";
 
-/// The state of these lower weights ("group_weights").
+/// The state of these lower weights.
 #[derive(Debug)]
 pub(super) struct GroupWeights {
     since: BootTime,
