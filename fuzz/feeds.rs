@@ -8,6 +8,7 @@ use brisk::chart::{diagnose, html as page, perfetto, svg};
 use brisk::config::Config;
 use brisk::daemon::control::protocol::{self, Message};
 use brisk::daemon::replay::replay;
+use brisk::experiment::merge::{self, Record};
 use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
 use brisk::mechanism::launch::{LaunchConfig, LaunchDevice, LaunchPlan, LearnedDurations};
@@ -297,6 +298,20 @@ pub fn experiment(bytes: &[u8]) {
     if let Ok(experiment) = Experiment::parse("fuzzed", &text(bytes)) {
         assert!(experiment.arms[experiment.baseline()].baseline);
         assert!(!experiment.points(true).is_empty());
+    }
+}
+
+/// A shard's header in one line, then its lines: alone, and with a copy of itself.
+pub fn shards(bytes: &[u8]) {
+    let (header, lines) =
+        bytes.split_at(bytes.iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |end| end + 1));
+    let record = |folder: &str| Record { folder: folder.into(), header: header.to_vec(), lines: lines.to_vec() };
+    let alone = merge::join(vec![record("a")], "1");
+    let twice = merge::join(vec![record("a"), record("b")], "1");
+    assert_eq!(alone.experiments.len() + alone.faults.len(), 1, "a record is joined or refused");
+    assert_eq!(alone.missing, twice.missing, "a copy adds nothing");
+    for (one, two) in alone.experiments.iter().zip(&twice.experiments) {
+        assert_eq!(one.lines, two.lines);
     }
 }
 

@@ -90,3 +90,19 @@ pub const KERNEL_TYPES: &[u8] = &[
     7, 0, 0, 0, 1, 0, 0, 12, 1, 0, 0, 0, // number 4: f
     0, 115, 0, 109, 0, 97, 0, 102, 0, // names
 ];
+
+/// A shard: its header in one line, and the lines of two of its four replicates.
+pub const SHARD: &[u8] = concat!(
+    r#"{"brisk":"1","program":"p","experiment":"name = 'x'\ntitle = ''\ndescription = ''\nmechanism = 'launch'\n"#,
+    r#"mode = 'native'\nreplicates = { quick = 2, full = 2 }\narm = [{ name = 'a', title = '', baseline = true }"#,
+    r#", { name = 'b', title = '' }]\n[workload]\nprogram = 'load'\nwork_ms = [5]\nsettle_ms = [1, 2]\nwindow_be"#,
+    r#"yond_work_ms = 9\n","quick":true,"seed":1,"started":"","devices":"6.1","shard":"1/1"}"#,
+    "\n",
+    r#"{"device":{"place":"here","kernel":"6.1","processor":"x","cpu_count":1,"memory_kib":1,"energy_source":null}}"#,
+    "\n",
+    r#"{"replicate":0,"arm":"a","point":"work 5 ms","metrics":{"launch_ms":5.5},"rejected":null}"#,
+    "\n",
+    r#"{"replicate":1,"arm":"b","point":"work 5 ms","metrics":{"launch_ms":4.25},"rejected":"busy"}"#,
+    "\n",
+)
+.as_bytes();

@@ -7,7 +7,8 @@ mod feeds;
 mod seeds;
 
 use seeds::{
-    CPUFREQ, JOURNAL, KERNEL_TYPES, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF, TASKSTATS,
+    CPUFREQ, JOURNAL, KERNEL_TYPES, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF, SHARD,
+    TASKSTATS,
 };
 
 /// One parser and its seeds.
@@ -181,6 +182,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "bootchart-archive", feed: feeds::bootchart_archive, seeds: &[b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0"] },
     Target { name: "traces", feed: feeds::traces, seeds: &[include_bytes!("../crates/mechanism/src/lookup/traces.toml")] },
     Target { name: "experiment", feed: feeds::experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
+    Target { name: "shards", feed: feeds::shards, seeds: &[SHARD] },
     Target {
         name: "report",
         feed: feeds::report,

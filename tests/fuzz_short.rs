@@ -184,6 +184,7 @@ fuzz_tests! {
     bootchart_archive: "bootchart-archive",
     traces: "traces",
     experiment: "experiment",
+    shards: "shards",
     report: "report",
 }
 

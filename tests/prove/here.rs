@@ -62,7 +62,7 @@ exit $status
 "#;
 
 /// A device of regular files, with ondemand at 20 ms.
-fn device() -> tempfile::TempDir {
+pub(super) fn device() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let cpufreq = "sys/devices/system/cpu/cpufreq";
     for (file, text) in [
@@ -90,7 +90,7 @@ fn tunables(device: &Path) -> [String; 2] {
 }
 
 /// `brisk prove --here` on the recorded device: its tunables are real files, its CPU is this machine's.
-fn here(device: &Path, replicates: u32) -> Command {
+pub(super) fn here(device: &Path, replicates: u32) -> Command {
     let text = format!(
         "name = \"recorded\"\ntitle = \"\"\ndescription = \"\"\nmechanism = \"launch\"\nmode = \"native\"\n\
          workload = {{ program = \"load\", work_ms = [5], settle_ms = [20, 30], window_beyond_work_ms = 2000 }}\n\
@@ -107,11 +107,11 @@ fn here(device: &Path, replicates: u32) -> Command {
     command
 }
 
-fn signal(pid: u32, signal: Signal) {
+pub(super) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+pub(super) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(60);
     while !done() {
         assert!(Instant::now() < limit, "waited a minute for {what}");
@@ -178,7 +178,7 @@ fn a_killed_run_resumes_automatically() {
 }
 
 /// Whether a runner uses the device below `folder`.
-fn has_runner(folder: &Path) -> bool {
+pub(super) fn has_runner(folder: &Path) -> bool {
     let folder = folder.to_string_lossy().into_owned();
     let processes =
         std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

@@ -1,6 +1,7 @@
 //! Experiments end to end: a static brisk, the lab, `brisk prove`.
 
 mod here;
+mod shard;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -58,8 +58,9 @@ pub enum CampaignEvent<'a> {
 }
 
 impl CampaignMember {
+    /// The run that it measures.
     pub fn run(&self) -> Run<'_> {
-        Run { experiment: &self.entry.experiment, quick: self.quick, seed: self.store.header().seed }
+        run_of(&self.entry, self.quick, &self.store)
     }
 
     /// Its result; `command` repeats it.
@@ -77,6 +78,10 @@ impl CampaignMember {
         limits: &Limits<'_>,
         on_event: &mut dyn FnMut(CampaignEvent<'_>),
     ) -> anyhow::Result<RunEnding> {
+        if self.store.header().shard.is_some() && self.run().missing(&self.findings).next().is_none() {
+            // A farm starts complete shards again, and shards that got no block: they need no device.
+            return Ok(RunEnding::Complete);
+        }
         let mut devices = Vec::new();
         for plan in self.run().scenarios() {
             if limits.interrupted.load(Ordering::Relaxed) {
@@ -92,9 +97,13 @@ impl CampaignMember {
         }
         on_event(CampaignEvent::MeasuringBegun);
         let Self { entry, quick, store, findings, .. } = self;
-        let run = Run { experiment: &entry.experiment, quick: *quick, seed: store.header().seed };
+        let run = run_of(entry, *quick, store);
         run.conduct(testbed, store, findings, limits, &mut |_, line| on_event(CampaignEvent::Line(line)))
     }
+}
+
+fn run_of<'a>(entry: &'a Entry, quick: bool, store: &Store) -> Run<'a> {
+    Run { experiment: &entry.experiment, quick, seed: store.header().seed, shard: store.header().shard }
 }
 
 /// Runs the experiments in order and reports each event with its experiment's index. [`CampaignMember::outcome`] has failures.

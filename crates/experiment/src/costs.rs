@@ -127,9 +127,9 @@ mod tests {
 
     fn expected(costs: &Costs, entries: &[(Entry, u32)]) -> Vec<Expected> {
         let findings = Findings::default();
-        let runs = entries
-            .iter()
-            .map(|(entry, devices)| (Run { experiment: &entry.experiment, quick: true, seed: 1 }, &findings, *devices));
+        let runs = entries.iter().map(|(entry, devices)| {
+            (Run { experiment: &entry.experiment, quick: true, seed: 1, shard: None }, &findings, *devices)
+        });
         costs.expected(runs)
     }
 
@@ -137,7 +137,7 @@ mod tests {
     fn warm(entries: &[(Entry, u32)]) -> Costs {
         let mut costs = Costs::default();
         for (entry, _) in entries {
-            let run = Run { experiment: &entry.experiment, quick: true, seed: 1 };
+            let run = Run { experiment: &entry.experiment, quick: true, seed: 1, shard: None };
             for scenario in run.scenarios().into_iter().filter_map(|plan| plan.scenario) {
                 let took_s = if costs.set_up_s.contains_key(&scenario) { 1 } else { 60 };
                 costs.learn_set_up(&scenario, Duration::from_secs(took_s));
@@ -167,7 +167,7 @@ mod tests {
         let mut costs = warm(&entries);
         let findings = Findings::default();
         for (number, (entry, _)) in entries.iter().enumerate() {
-            let run = Run { experiment: &entry.experiment, quick: true, seed: 1 };
+            let run = Run { experiment: &entry.experiment, quick: true, seed: 1, shard: None };
             let cost_ms = run.missing(&findings).map(|(_, cost_ms)| cost_ms).sum();
             costs.learn_pace(&entry.experiment.name, cost_ms, Duration::from_secs(10 + number as u64));
         }
@@ -198,7 +198,7 @@ mod tests {
         assert!(shipped.pace.keys().all(|name| names.contains(name)), "{:?}", shipped.pace);
         let scenarios: BTreeSet<String> = quick()
             .iter()
-            .flat_map(|(entry, _)| Run { experiment: &entry.experiment, quick: true, seed: 1 }.scenarios())
+            .flat_map(|(entry, _)| Run { experiment: &entry.experiment, quick: true, seed: 1, shard: None }.scenarios())
             .filter_map(|plan| plan.scenario)
             .collect();
         let known: BTreeSet<String> = shipped.set_up_s.keys().cloned().collect();

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Line;
+use super::shard::Shard;
 use brisk_sys::durable_file;
 use brisk_sys::locked_file::LockedFile;
 
@@ -32,6 +33,9 @@ pub struct Header {
     /// The devices that measure, as their place describes them; empty until they are prepared.
     #[serde(default)]
     pub devices: String,
+    /// The part of the experiment that is measured; all of it without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
 }
 
 /// A run's folder could not be used.
@@ -159,6 +163,9 @@ impl Store {
         }
         if (&header.experiment, header.quick) != (&wanted.experiment, wanted.quick) {
             return Err(other("the experiment's or its scenario's file has changed".into()));
+        }
+        if header.shard != wanted.shard {
+            return Err(other("it measured another shard".into()));
         }
         let path = folder.join("replicates.jsonl");
         let text = match fs::read_to_string(&path) {
@@ -367,11 +374,12 @@ mod tests {
     #[test]
     fn a_different_run_is_set_aside_whole() {
         let same = header(true, 7);
-        let cases: [(&str, Header, Option<u64>, bool, &str); 7] = [
+        let cases: [(&str, Header, Option<u64>, bool, &str); 8] = [
             ("version", Header { brisk: "2".into(), ..same.clone() }, None, false, "another build of brisk (1)"),
             ("program", Header { program: "f00".into(), ..same.clone() }, None, false, "another build of brisk (1)"),
             ("experiment", Header { experiment: "new".into(), ..same.clone() }, None, false, "file has changed"),
             ("form", Header { quick: false, ..same.clone() }, None, false, "file has changed"),
+            ("shard", Header { shard: "1/2".parse().ok(), ..same.clone() }, None, false, "another shard"),
             ("seed", Header { seed: 9, ..same.clone() }, Some(9), false, "its seed was 7"),
             ("restart", same.clone(), None, true, "--restart was given"),
             ("header", same.clone(), None, false, "run.json: "),

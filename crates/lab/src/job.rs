@@ -22,6 +22,8 @@ pub struct Job {
     pub boot_timeout: Duration,
     /// The host CPU that the whole machine is pinned to; `None` leaves it to the host's scheduler.
     pub core: Option<usize>,
+    /// Seeds the random numbers that the machine gives to its guest; `None` takes the host's.
+    pub seed: Option<u64>,
     /// Puts BusyBox and its applets into the guest's /bin.
     pub busybox: bool,
     /// Gives the command this process's terminal as its console, and BusyBox; its output is not captured.
@@ -40,6 +42,7 @@ impl Job {
             timeout: Duration::from_secs(600),
             boot_timeout: Duration::from_secs(240),
             core: None,
+            seed: None,
             busybox: false,
             interactive: false,
             binary: None,

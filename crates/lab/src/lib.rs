@@ -67,6 +67,7 @@ pub fn run(job: &Job, on_line: &mut dyn FnMut(GuestLine)) -> Result<RunOutcome, 
             kernel: &image,
             initramfs: &initramfs,
             core: job.core,
+            seed: job.seed,
             interactive: job.interactive,
         };
         let (machine, streams) = RunningMachine::start(&start)?;

@@ -46,6 +46,8 @@ pub struct StartOptions<'a> {
     pub initramfs: &'a [u8],
     /// The host CPU to run on.
     pub core: Option<usize>,
+    /// Seeds the random numbers for the guest.
+    pub seed: Option<u64>,
     /// Whether this process's terminal becomes the console.
     pub interactive: bool,
 }
@@ -69,7 +71,7 @@ impl RunningMachine {
         let initramfs = in_memory(start.initramfs).map_err(fault)?;
         let disk = start.scenario.machine.disk_mib.map(disk::formatted).transpose()?;
         let mut command = Command::new(architecture.emulator);
-        command.args(arguments(start.scenario, start.kernel, &results_end, &initramfs));
+        command.args(arguments(start.scenario, start.kernel, start.seed, &results_end, &initramfs));
         command
             .args(disk.iter().zip(start.scenario.machine.disk_mib).flat_map(|(disk, mib)| disk::arguments(disk, mib)));
         command.stderr(Stdio::piped());
@@ -142,7 +144,13 @@ fn configure_child(command: &mut Command, descriptors: Vec<OwnedFd>, core: Optio
     }
 }
 
-fn arguments(scenario: &Scenario, kernel: &Path, results: &OwnedFd, initramfs: &OwnedFd) -> Vec<String> {
+fn arguments(
+    scenario: &Scenario,
+    kernel: &Path,
+    seed: Option<u64>,
+    results: &OwnedFd,
+    initramfs: &OwnedFd,
+) -> Vec<String> {
     let architecture = scenario.architecture();
     let machine = &scenario.machine;
     let mut arguments: Vec<String> = Vec::new();
@@ -162,6 +170,10 @@ fn arguments(scenario: &Scenario, kernel: &Path, results: &OwnedFd, initramfs: &
         }
         Mode::Parallel => add(&["-accel", "tcg,thread=multi"]),
         Mode::InTurn => add(&["-accel", "tcg,thread=single"]),
+    }
+    if let Some(seed) = seed {
+        // Without it, the kernel gets other random numbers in each boot, and lays out addresses by them.
+        add(&["-seed", &seed.to_string()]);
     }
     add(&["-smp", &machine.cpus.to_string(), "-m", &format!("{}M", machine.memory_mib)]);
     add(&["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
@@ -198,12 +210,15 @@ mod tests {
             ("debian-6.1-parallel", "-accel tcg,thread=multi -smp 2", "icount"),
         ] {
             let scenario = Scenario::load(name).unwrap();
-            let line = arguments(&scenario, Path::new("/boot/vmlinuz"), &descriptor(), &descriptor()).join(" ");
-            assert!(line.contains(wanted) && !line.contains(unwanted), "{line}");
+            let line =
+                |seed| arguments(&scenario, Path::new("/boot/vmlinuz"), seed, &descriptor(), &descriptor()).join(" ");
+            let (line, seeded) = (line(None), line(Some(7)));
+            assert!(line.contains(wanted) && !line.contains(unwanted) && !line.contains("-seed"), "{line}");
+            assert!(seeded.contains(" -seed 7 "), "{seeded}");
         }
         let mut scenario = Scenario::load("debian-6.1-parallel").unwrap();
         scenario.machine.mode = Mode::InTurn;
-        let line = arguments(&scenario, Path::new("/boot/vmlinuz"), &descriptor(), &descriptor()).join(" ");
+        let line = arguments(&scenario, Path::new("/boot/vmlinuz"), None, &descriptor(), &descriptor()).join(" ");
         assert!(line.contains("-accel tcg,thread=single -smp 2") && !line.contains("icount"), "{line}");
     }
 

@@ -1,9 +1,12 @@
 //! `brisk prove`: runs experiments, prints the table, writes the report.
 
+#[cfg(feature = "lab")]
+mod merge;
 mod progress;
 mod reboots;
+mod report;
+mod shard;
 
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,18 +15,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+#[cfg(feature = "lab")]
+use clap::Subcommand;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use brisk_base::notes::note;
 use brisk_experiment::campaign::{self, CampaignMember, ExperimentOutcome};
 use brisk_experiment::catalogue::{self, Entry};
 use brisk_experiment::conduct::{Findings, Limits, Run, RunEnding, Testbed};
+use brisk_experiment::shard::Shard;
 use brisk_experiment::store::{Header, Store, StoredResults};
 #[cfg(feature = "lab")]
 use brisk_experiment::testbed::Lab;
 use brisk_experiment::testbed::LocalDevice;
 use brisk_experiment::wall_clock;
-use brisk_report::proof::{DeviceDescription, Proof, SCHEMA, Timekeeping};
+use brisk_report::proof::{DeviceDescription, Proof, SCHEMA};
 use brisk_report::status::Status;
 use brisk_sys::Root;
 use progress::Progress;
@@ -36,7 +42,8 @@ const SEED: u64 = 1;
 #[command(after_help = "\
 Exit code (the highest that applies):
    0  no claim was refuted; claims with too few runs are listed as inconclusive
-   1  a claim was refuted; with --strict, also if one is inconclusive
+   1  a claim was refuted; with --strict, also if one is inconclusive; a shard
+      judges no claim
    2  invalid input, interruption, or an experiment that the device cannot run
   69  the lab failed in an experiment; the other experiments ran, and the report
       gives the reason
@@ -49,10 +56,16 @@ Examples:
   brisk prove boot --here            explain a comparison of this device's boots
   brisk prove --full --minutes 60    as much as fits; the same command resumes
   brisk prove --restart              measure everything again
+  brisk prove launch --shard 3/8     the third of eight shards, on one machine of a farm
+  brisk prove merge results          join the shards, and judge them as one run
 
 The same command resumes a run that was interrupted, killed or failed: its measurements are used again if
 brisk, the experiment, its seed and the kernel are the same.")]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[cfg(feature = "lab")]
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Experiments, mechanisms, or experiment files (.toml) [default: all experiments]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<String>,
@@ -80,6 +93,9 @@ pub struct Arguments {
     /// End after N minutes, with complete blocks of runs
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
+    /// Measure shard I of N: a fixed part of the blocks; `brisk prove merge` joins all
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["minutes", "verbose", "strict", "yes", "stop"])]
+    shard: Option<Shard>,
     /// Seed the order of runs, the pauses and the background load
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -103,14 +119,22 @@ pub struct Arguments {
     rebooted: bool,
 }
 
-/// The table's width without a terminal.
-const TABLE_WIDTH: usize = 120;
+#[cfg(feature = "lab")]
+#[derive(Debug, Clone, Subcommand)]
+enum Command {
+    /// Join the shards that several machines measured, and judge them as one run
+    Merge(merge::Arguments),
+}
 
 /// Runs the experiments.
 ///
 /// # Errors
 /// When an experiment is invalid, the device cannot run it, or results cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "lab")]
+    if let Some(Command::Merge(arguments)) = &arguments.command {
+        return merge::run(arguments);
+    }
     if arguments.stop {
         return reboots::stop(root);
     }
@@ -130,17 +154,19 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     }
     if let Some(place) = entries.iter().position(|entry| entry.experiment.reboots.is_some()) {
         anyhow::ensure!(entries.len() == 1, "{} reboots this device: run it alone", entries[place].experiment.name);
+        anyhow::ensure!(arguments.shard.is_none(), "a series of reboots cannot be divided: leave --shard out");
         return reboots::run(arguments, entries.remove(place), quick, &interrupted, root);
     }
     let base = match &arguments.output {
         Some(folder) => folder.clone(),
         None => default_folder()?,
     };
+    let base = arguments.shard.map_or(base.clone(), |shard| base.join(shard.folder()));
     let started = wall_clock::rfc3339_now();
     let place: Box<dyn Testbed> = if arguments.here { Box::new(LocalDevice { root: root.path("/") }) } else { lab()? };
     let entries: Vec<Entry> = entries.into_iter().map(|entry| select_form(entry, quick)).collect();
     for entry in &entries {
-        let run = Run { experiment: &entry.experiment, quick, seed: SEED };
+        let run = Run { experiment: &entry.experiment, quick, seed: SEED, shard: None };
         run.scenarios().iter().try_for_each(|plan| place.check(plan))?;
     }
     let run_context = RunContext { arguments, quick, base: &base, program: place.program()?, started: &started };
@@ -165,7 +191,10 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         eprintln!("{interrupt_message}");
         return Ok(ExitCode::from(2));
     }
-    finish(arguments, members, &base, started)
+    match arguments.shard {
+        Some(part) => shard::finish(part, &members, &base, arguments.json),
+        None => finish(arguments, members, &base, started),
+    }
 }
 
 /// The lab on this computer.
@@ -218,24 +247,31 @@ impl RunContext<'_> {
             seed: self.arguments.seed.unwrap_or(SEED),
             started: self.started.to_owned(),
             devices: String::new(),
+            shard: self.arguments.shard,
         }
     }
 
     fn folder(&self, entry: &Entry) -> PathBuf {
-        self.base.join("partial").join(name_in_form(&entry.experiment.name, self.quick))
+        let name = name_in_form(&entry.experiment.name, self.quick);
+        // A shard stays where it was measured, until all of them are joined.
+        if self.arguments.shard.is_some() { self.base.join(name) } else { self.base.join("partial").join(name) }
     }
 
     /// Creates a store for the experiment, or reopens that of a run that was interrupted or failed.
     fn open(&self, entry: Entry) -> anyhow::Result<(CampaignMember, StoredResults)> {
         let Arguments { seed, restart, .. } = self.arguments;
         let (store, found) = Store::open(&self.folder(&entry), &self.header(&entry), *seed, *restart)?;
-        let mut findings = Findings::default();
+        let mut member =
+            CampaignMember { entry, quick: self.quick, store, findings: Findings::default(), outcome: None };
         if let StoredResults::Same(lines) = &found {
-            lines.iter().cloned().for_each(|line| findings.add(line));
-            // Most replicates are rejected because the host was busy, so they are worth another attempt.
-            findings.retry_rejected();
+            lines.iter().cloned().for_each(|line| member.findings.add(line));
+            // Most replicates are rejected because the host was busy, so they are worth another attempt. An independent block
+            // would be rejected again.
+            if !member.run().has_independent_blocks() {
+                member.findings.retry_rejected();
+            }
         }
-        Ok((CampaignMember { entry, quick: self.quick, store, findings, outcome: None }, found))
+        Ok((member, found))
     }
 }
 
@@ -298,23 +334,8 @@ fn finish(
         Some(folder) => folder.clone(),
         None => base.join(proof.started.replace(':', "")),
     };
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let json = brisk_report::json::render(&proof);
-    write(&folder.join("proof.json"), &json)?;
-    let page = folder.join("report.html");
-    write(&page, &brisk_report::html::render(&proof))?;
-    if arguments.json {
-        writeln!(anstream::stdout(), "{}", json.trim_end())?;
-    } else {
-        // anstream strips colours where NO_COLOR is set.
-        let terminal = std::io::stdout().is_terminal();
-        let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
-        let width = if width == 0 { TABLE_WIDTH } else { width };
-        if arguments.verbose {
-            write!(anstream::stdout(), "{}", brisk_report::table::render(&proof, width, terminal))?;
-        }
-        write!(anstream::stdout(), "{}", brisk_report::brief::render(&proof, width, terminal))?;
-    }
+    report::write(&proof, &folder)?;
+    report::print(&proof, arguments.json, arguments.verbose)?;
     for member in members.iter().filter(|member| !member.quick && arguments.verbose) {
         member.run().state(&member.findings).iter().for_each(|line| note!("{line}"));
     }
@@ -327,21 +348,14 @@ fn finish(
     } else {
         eprintln!("incomplete; the same command measures the rest: {}", command(arguments, None, true));
     }
-    note!("report: {}", page.display());
+    report::name(&folder);
     Ok(ExitCode::from(Status::of(&proof, arguments.strict).exit_code()))
 }
 
-/// One description for all experiments; where devices differ (one CPU or two), each experiment's mode shows it.
+/// One description for all experiments.
 fn device(members: &[CampaignMember], here: bool) -> DeviceDescription {
-    let mut known = members.iter().filter_map(|member| Some((member.entry.experiment.mode, member.findings.device()?)));
-    let first = known.clone().find(|(mode, _)| *mode == Timekeeping::Deterministic).or_else(|| known.next());
-    let unknown =
-        || DeviceDescription { place: if here { "here" } else { "lab" }.into(), ..DeviceDescription::default() };
-    first.map_or_else(unknown, |(_, device)| device.clone())
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    let known = members.iter().filter_map(|member| Some((member.entry.experiment.mode, member.findings.device()?)));
+    report::device(&known.collect::<Vec<_>>(), here)
 }
 
 /// The command line that repeats one experiment, or with `again` the whole run, as the user types it.
@@ -360,8 +374,9 @@ fn command(arguments: &Arguments, one: Option<(&str, u64)>, again: bool) -> Stri
     if let Some(seed) = one.map(|(_, seed)| seed).or(arguments.seed).filter(|&seed| seed != SEED) {
         words.push(format!("--seed {seed}"));
     }
-    if let Some(folder) = arguments.output.as_ref().filter(|_| again) {
-        words.push(format!("--output {}", folder.display()));
+    if again {
+        words.extend(arguments.shard.map(|shard| format!("--shard {shard}")));
+        words.extend(arguments.output.as_ref().map(|folder| format!("--output {}", folder.display())));
     }
     words.join(" ")
 }

@@ -219,7 +219,7 @@ fn continue_series(
         let again = Arguments { resume: true, restart: false, ..arguments.clone() };
         let mut member = open_in(&again, entry, quick, means, root)?;
         let CampaignMember { entry, store, findings, .. } = &mut member;
-        let run = Run { experiment: &entry.experiment, quick, seed: store.header().seed };
+        let run = Run { experiment: &entry.experiment, quick, seed: store.header().seed, shard: None };
         let course = SeriesRunner { root, means, program: program()?, run, interrupted };
         let ending = course.continue_series(store, findings)?;
         Ok((member, ending))

@@ -1,5 +1,6 @@
 //! One experiment from its file to its result: schedule, devices, partial results, verdicts.
 
+mod parts;
 mod result;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use super::plan::{Line, Measured, Plan, Replicate};
 use super::point::Point;
 use super::samples::Samples;
-use super::schedule::{Design, blocks, share};
+use super::schedule::{Design, blocks};
+use super::shard::Shard;
 use super::spec::Experiment;
 use super::store::Store;
 use super::verdict::{is_precise, judge_claim};
@@ -72,6 +74,8 @@ pub struct Run<'a> {
     pub quick: bool,
     /// The seed of the schedule.
     pub seed: u64,
+    /// The part that is measured here; all of it without.
+    pub shard: Option<Shard>,
 }
 
 /// The findings of a run so far.
@@ -222,10 +226,11 @@ impl Run<'_> {
         0
     }
 
-    /// The replicates that are missing in `findings`, each with its cost.
+    /// The replicates of this part that are missing in `findings`, each with its cost.
     pub fn missing<'a>(&'a self, findings: &'a Findings) -> impl Iterator<Item = (Replicate, u64)> + 'a {
+        let done = self.done(findings);
         let all = blocks(&self.design()).into_iter();
-        all.filter(|replicate| !findings.measured.contains_key(&replicate.id))
+        all.filter(move |replicate| self.has_block(replicate.block) && !done.contains(&replicate.id))
             .map(|replicate| (replicate, self.cost_ms(&replicate)))
     }
 
@@ -270,12 +275,15 @@ impl Run<'_> {
     /// The replicates that a stage skips: those of other blocks or points, those in `findings`, and those of points that are
     /// precise already.
     fn skipped_replicates(&self, findings: &Findings, stage: &Stage) -> BTreeSet<u32> {
-        let is_late = !self.quick && self.experiment.replicates.least.is_some_and(|least| stage.blocks.start >= least);
+        // A shard's figures alone cannot decide which points are precise already.
+        let least = self.experiment.replicates.least.filter(|_| !self.quick && self.shard.is_none());
+        let is_late = least.is_some_and(|least| stage.blocks.start >= least);
         let known = if is_late { self.precise_points(findings) } else { BTreeSet::new() };
+        let done = self.done(findings);
         let is_wanted = |replicate: &Replicate| {
             stage.blocks.contains(&replicate.block)
                 && stage.points.contains(&replicate.point)
-                && !findings.measured.contains_key(&replicate.id)
+                && !done.contains(&replicate.id)
                 && !known.contains(&replicate.point)
         };
         blocks(&self.design()).iter().filter(|replicate| !is_wanted(replicate)).map(|replicate| replicate.id).collect()
@@ -320,7 +328,7 @@ impl Run<'_> {
         let interrupted = limits.interrupted;
         let design = self.design();
         let devices = testbed.devices(self.experiment).clamp(1, design.blocks());
-        let plans = (0..devices).map(|device| self.plans(&share(&design, device, devices, skipped)));
+        let plans = self.plans_by_device(&design, devices, skipped).into_iter();
         let plans: Vec<Vec<Plan>> = plans.filter(|plans| !plans.is_empty()).collect();
         let stop = AtomicBool::new(false);
         let (sender, receiver) = mpsc::channel();
@@ -406,6 +414,7 @@ impl Run<'_> {
                     scenario,
                     workload,
                     guarded: self.experiment.mode == Timekeeping::Native,
+                    independent: self.has_independent_blocks(),
                     replicates: vec![*replicate],
                 })),
             }

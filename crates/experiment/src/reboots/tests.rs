@@ -60,7 +60,7 @@ fn with_series_runner<T>(root: &Root, test: impl FnOnce(&SeriesRunner<'_>) -> T)
         root,
         means: ResumeMethod::of(root).unwrap(),
         program: "/usr/bin/brisk".into(),
-        run: Run { experiment: &experiment, quick: true, seed: 1 },
+        run: Run { experiment: &experiment, quick: true, seed: 1, shard: None },
         interrupted: &AtomicBool::new(false),
     })
 }
@@ -204,7 +204,7 @@ fn the_zygotes_property_is_restored_after_any_arms_boot() {
             root: &root,
             means: ResumeMethod::of(&root).unwrap(),
             program: "/data/adb/brisk/brisk".into(),
-            run: Run { experiment: &experiment, quick: true, seed: 1 },
+            run: Run { experiment: &experiment, quick: true, seed: 1, shard: None },
             interrupted: &AtomicBool::new(false),
         };
         let folder = series_runner.means.folder(&root);

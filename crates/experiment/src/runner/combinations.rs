@@ -215,6 +215,7 @@ mod tests {
             ("", true, false, false),
         ] {
             let plan = Plan {
+                independent: false,
                 experiment: "x".into(),
                 arms: vec![arm(text)],
                 points: Vec::new(),

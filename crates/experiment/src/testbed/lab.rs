@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -35,6 +35,36 @@ impl Lab {
     /// The lab, whose guests may keep `host_cpus` CPUs of the host busy.
     pub fn new(host_cpus: u32) -> Self {
         Self { host_cpus, checked: Mutex::default() }
+    }
+
+    fn known_checks(&self, scenario: &str) -> Option<Vec<SelfCheck>> {
+        self.checked.lock().ok().and_then(|checked| checked.get(scenario).cloned())
+    }
+
+    /// The self-check in a guest of its own, once for each scenario: guests of independent plans run only their plan.
+    fn checked_alone(&self, scenario: &Scenario) -> anyhow::Result<Vec<SelfCheck>> {
+        // The other devices wait: no timing counts before the check has passed.
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = checked.get(&scenario.name) {
+            return Ok(known.clone());
+        }
+        if !scenario.guest.self_check {
+            return Ok(Vec::new());
+        }
+        let mut job = Job::new(scenario.clone(), ["brisk", "--version"]);
+        job.seed = Some(0);
+        let outcome = brisk_lab::run(&job, &mut |_| {})?;
+        let checks: Vec<SelfCheck> = outcome.self_check.iter().map(described).collect();
+        checked.insert(scenario.name.clone(), checks.clone());
+        Ok(checks)
+    }
+}
+
+/// The check as a report prints it.
+fn described(check: &brisk_lab::SelfCheck) -> SelfCheck {
+    SelfCheck {
+        text: format!("Work takes time proportional to 1/f, within 2 %: {}", check.figures()),
+        passed: check.passed(),
     }
 }
 
@@ -78,12 +108,13 @@ impl Testbed for Lab {
     ) -> anyhow::Result<Vec<SelfCheck>> {
         let mut scenario = scenario_of(plan)?;
         let name = scenario.name.clone();
-        let known = self.checked.lock().ok().and_then(|checked| checked.get(&name).cloned());
+        let known = if plan.independent { Some(self.checked_alone(&scenario)?) } else { self.known_checks(&name) };
         scenario.guest.self_check &= device == 0 && known.is_none();
         let mut job = Job::new(scenario, ["brisk", "replicate", "--plan", PLAN_FILE])
             .with_file(PLAN_FILE, serde_json::to_vec(plan)?);
         job.files.extend(files(plan, &job.scenario)?);
         job.timeout = plan_timeout(plan);
+        job.seed = plan.replicates.first().filter(|_| plan.independent).map(|first| first.seed);
         let is_boot = matches!(plan.workload, Workload::Boots(_));
         let mut parser =
             GuestOutputParser { boots_since: is_boot.then(HostClock::default), ..GuestOutputParser::default() };
@@ -96,11 +127,7 @@ impl Testbed for Lab {
             let reason = parser.failed.unwrap_or_else(|| format!("its last lines:\n{}", lines.join("\n")));
             bail!("the plan failed in the guest with status {}: {reason}", outcome.status);
         }
-        let check = outcome.self_check.map(|check| SelfCheck {
-            text: format!("Work takes time proportional to 1/f, within 2 %: {}", check.figures()),
-            passed: check.passed(),
-        });
-        let checks = known.unwrap_or_else(|| check.into_iter().collect());
+        let checks = known.unwrap_or_else(|| outcome.self_check.iter().map(described).collect());
         if let Ok(mut checked) = self.checked.lock()
             && device == 0
         {
