@@ -102,6 +102,23 @@ pub fn bootchart_archive(bytes: &[u8]) {
     let _ = read::read_bytes(bytes, &SMALL);
 }
 
+/// A trace of the scheduler, explained for each of its threads: the parts are the window.
+pub fn trace_files(bytes: &[u8]) {
+    let Ok(trace) = brisk::trace::read::read_bytes(std::path::Path::new("fuzz"), bytes) else { return };
+    let timelines = brisk::trace::threads::resolve(&trace);
+    let (from_ns, to_ns) = (trace.start_ns(), trace.end_ns());
+    if from_ns == to_ns {
+        return;
+    }
+    for thread in 0..timelines.threads.len().min(20) as u32 {
+        let window = brisk::trace::explain::Window { thread, from_ns, to_ns };
+        let explanation = brisk::trace::explain::explain(&trace, &timelines, window);
+        assert_eq!(explanation.parts.iter().map(|part| part.ns).sum::<u64>(), to_ns - from_ns);
+        let groups = brisk::trace::words::groups(&explanation);
+        assert!(brisk::trace::waterfall::draw(&explanation, &groups).lines().count() <= 14);
+    }
+}
+
 pub fn process_files(bytes: &[u8]) {
     let text = text(bytes);
     let _ = (process::parse_stat(&text), process::parse_real_uid(&text), process::parse_cgroup(&text));

@@ -180,6 +180,16 @@ pub const TARGETS: &[Target] = &[
         ],
     },
     Target { name: "bootchart-archive", feed: feeds::bootchart_archive, seeds: &[b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0"] },
+    Target {
+        name: "trace-files",
+        feed: feeds::trace_files,
+        seeds: &[
+            include_bytes!("../tests/cli/trace.in/launch.txt"),
+            include_bytes!("../tests/fixtures/trace/rtapp-v7.dat"),
+            b"sh-7 [001] 1.000000: sched_switch: sh:7 [120] S ==> swapper/1:0 [120]\nCPU:1 [LOST 4 EVENTS]\nsh-8 [001] 1.200000: sched_waking: sh:7 [120] CPU:001\n",
+            b"<!DOCTYPE html>\n<script class=\"trace-data\" type=\"application/text\">\n sh-7 [001] .... 1.000000: sched_switch: prev_comm=a prev_pid=7 prev_prio=1 prev_state=D|K ==> next_comm=b next_pid=8 next_prio=1\n sh-8 [001] ..h. 1.100000: tracing_mark_write: S|7|launching: a|1\n</script>\n",
+        ],
+    },
     Target { name: "traces", feed: feeds::traces, seeds: &[include_bytes!("../crates/mechanism/src/lookup/traces.toml")] },
     Target { name: "experiment", feed: feeds::experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
     Target { name: "shards", feed: feeds::shards, seeds: &[SHARD] },

@@ -15,4 +15,6 @@ pub use brisk_lab as lab;
 pub use brisk_mechanism as mechanism;
 pub use brisk_report as report;
 pub use brisk_sys as sys;
+#[cfg(feature = "trace")]
+pub use brisk_trace as trace;
 pub use brisk_undo as undo;

@@ -9,8 +9,14 @@ type Module = Vec<String>;
 
 /// The crates from top to bottom; a crate may depend on its own row and on those below. `brisk`, the command line, depends
 /// on all of them. The compiler forbids circles.
-const FLOORS: [&[&str]; 6] =
-    [&["daemon", "experiment", "lab"], &["config"], &["mechanism", "chart", "report"], &["undo"], &["sys"], &["base"]];
+const FLOORS: [&[&str]; 6] = [
+    &["daemon", "experiment", "lab"],
+    &["config"],
+    &["mechanism", "chart", "trace", "report"],
+    &["undo"],
+    &["sys"],
+    &["base"],
+];
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -182,6 +182,8 @@ fuzz_tests! {
     bootchart_processes: "bootchart-processes",
     bootchart_facts: "bootchart-facts",
     bootchart_archive: "bootchart-archive",
+    // Verifies TRACE-2, TRACE-3.
+    trace_files: "trace-files",
     traces: "traces",
     experiment: "experiment",
     shards: "shards",

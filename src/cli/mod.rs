@@ -22,6 +22,8 @@ pub mod prove;
 pub mod replay;
 pub mod replicate;
 pub mod top;
+#[cfg(feature = "trace")]
+pub mod trace;
 
 use std::ffi::OsString;
 use std::io;
@@ -106,6 +108,9 @@ pub enum Command {
     Memory(memory::Arguments),
     /// Show thread classes, and how background work is deprioritised
     Placement(placement::Arguments),
+    /// Split the time of a recorded launch or stall into its causes
+    #[cfg(feature = "trace")]
+    Trace(trace::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
     /// Replay a daemon's recording, also with another configuration
@@ -214,6 +219,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Lookup(arguments) => lookup::run(arguments, &root),
         Command::Memory(arguments) => memory::run(arguments, &root),
         Command::Placement(arguments) => placement::run(arguments, &root),
+        #[cfg(feature = "trace")]
+        Command::Trace(arguments) => trace::run(arguments),
         Command::Prove(arguments) => prove::run(arguments, &root),
         #[cfg(feature = "lab")]
         Command::Replay(arguments) => replay::run(arguments),

@@ -1,0 +1,19 @@
+//! Where did the time go: a trace of the scheduler, split along the critical path of one thread.
+//!
+//! [`read`] turns a file into a [`Trace`]; [`threads`] finds what each thread did at each moment; [`explain`] follows one thread
+//! through those that it waited for. All after [`read`] is a pure function, linear in the events.
+
+pub mod collect;
+pub mod explain;
+pub mod json;
+pub mod model;
+pub mod path;
+pub mod read;
+#[cfg(test)]
+mod sample;
+pub mod target;
+pub mod threads;
+pub mod waterfall;
+pub mod words;
+
+pub use model::Trace;

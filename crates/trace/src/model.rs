@@ -1,0 +1,216 @@
+//! A trace as events in the order of time, and what the file says about itself.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// A thread's number as the kernel shows it in the first PID namespace. Numbers are used again.
+pub type Tid = u32;
+
+/// An interned string: a name, or a function of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Symbol(u32);
+
+/// What interrupted code an event is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Context {
+    /// The file does not tell.
+    #[default]
+    Unknown,
+    /// The thread itself ran.
+    Thread,
+    /// A hard or soft interrupt ran; the event's thread is only the interrupted one.
+    Interrupt,
+}
+
+/// The state in which a thread leaves a CPU (`prev_state` of sched_switch).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaving {
+    /// R or R+: preempted, or it yielded.
+    Runnable,
+    /// S or I: waits, and a signal could end that; or an idle kernel thread.
+    Sleeping,
+    /// D: waits, and no signal ends that.
+    Uninterruptible,
+    /// T, t or P: stopped, traced or parked.
+    Stopped,
+    /// X, x or Z.
+    Dead,
+    /// The number 64 until the whole file is read: dead before Linux 4.14, parked since.
+    DeadOrParked,
+}
+
+/// One call of binder (`binder_transaction`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// The number of the transaction.
+    pub id: u32,
+    /// The process that is called.
+    pub process: Tid,
+    /// Whether it answers another call.
+    pub is_reply: bool,
+    /// Whether the caller waits for no answer (TF_ONE_WAY).
+    pub is_one_way: bool,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// sched_switch; the event's thread is the one that leaves.
+    Switch { next: Tid, leaving: Leaving },
+    /// sched_waking: recorded by the waker.
+    Waking { target: Tid, cpu: Option<u16> },
+    /// sched_wakeup or sched_wakeup_new: may be recorded in an interrupt of the CPU that the target will run on.
+    Woken { target: Tid, cpu: Option<u16>, is_new: bool },
+    /// sched_migrate_task.
+    Migrated { target: Tid, cpu: u16 },
+    /// cpu_frequency.
+    Frequency { cpu: u16, khz: u32 },
+    /// The maximum of cpu_frequency_limits.
+    FrequencyLimit { cpu: u16, khz: u32 },
+    /// sched_blocked_reason of Android's kernels: why the thread's last wait was uninterruptible.
+    BlockedReason { target: Tid, is_io: bool, function: Option<Symbol> },
+    /// mm_vmscan_direct_reclaim_begin.
+    ReclaimBegin,
+    /// mm_vmscan_direct_reclaim_end.
+    ReclaimEnd,
+    /// exceptions:page_fault_user.
+    PageFault,
+    /// The thread enters futex(2), or waits for a lock of the kernel (contention_begin).
+    LockBegin,
+    /// It has left futex(2), or has the lock (contention_end).
+    LockEnd,
+    /// block_rq_issue; `device` is major << 20 | minor.
+    BlockIssue { device: u32 },
+    /// block_rq_complete.
+    BlockComplete { device: u32 },
+    /// binder_transaction.
+    BinderCall(Call),
+    /// binder_transaction_received.
+    BinderReceived { id: u32 },
+
+    /// sched_process_fork or task_newtask.
+    Fork { child: Tid },
+    /// sched_process_exit.
+    Exit,
+    /// A slice of atrace begins on this thread; it may be a wait for a monitor of ART.
+    SliceBegin { is_lock: bool },
+    /// The slice that began last on this thread ends.
+    SliceEnd,
+
+    /// The kernel or the recorder lost events of this CPU since its event before this one.
+    Lost,
+}
+
+/// One event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// On the trace's clock.
+    pub time_ns: u64,
+    /// The thread that ran on the CPU.
+    pub tid: Tid,
+    /// The CPU that recorded the event.
+    pub cpu: u16,
+    pub context: Context,
+    pub kind: Kind,
+}
+
+/// The kinds of events that answers depend on, for what a trace can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Counts {
+    pub switches: u64,
+    pub wakings: u64,
+    pub wakeups: u64,
+    pub frequencies: u64,
+    pub blocked_reasons: u64,
+    pub block_requests: u64,
+    pub reclaims: u64,
+    pub binder_calls: u64,
+    /// Events that the reader knows no use for.
+    pub others: u64,
+}
+
+/// A name that a thread had from a moment on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Naming {
+    pub time_ns: u64,
+    pub name: Symbol,
+}
+
+/// A file, read.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// What the file is, for users: `trace-cmd v6`.
+    pub format: &'static str,
+    /// In the order of time.
+    pub events: Vec<Event>,
+    pub counts: Counts,
+    /// The interned strings.
+    pub symbols: Symbols,
+    /// Each number's names in the order of time: a thread can rename itself, and a number can be used again.
+    pub names: HashMap<Tid, Vec<Naming>>,
+    /// The process of each thread, where the file tells.
+    pub processes: HashMap<Tid, Tid>,
+    /// Longer names of processes (their command lines), where the file has them.
+    pub commands: BTreeMap<Tid, String>,
+    /// What is missing or wrong, in words, in the order in which it was found.
+    pub faults: Vec<String>,
+}
+
+impl Trace {
+    /// The time of the first event, 0 for none.
+    pub fn start_ns(&self) -> u64 {
+        self.events.first().map_or(0, |event| event.time_ns)
+    }
+
+    /// The time of the last event, 0 for none.
+    pub fn end_ns(&self) -> u64 {
+        self.events.last().map_or(0, |event| event.time_ns)
+    }
+
+    /// The time of position `at`; that after the last event is the end.
+    pub fn time_ns(&self, at: u32) -> u64 {
+        self.events.get(at as usize).map_or_else(|| self.end_ns(), |event| event.time_ns)
+    }
+
+    /// The name that `tid` had last before or at `time_ns`, or else its first.
+    pub fn name_at(&self, tid: Tid, time_ns: u64) -> Option<&str> {
+        let names = self.names.get(&tid)?;
+        let after = names.partition_point(|naming| naming.time_ns <= time_ns);
+        let naming = names.get(after.saturating_sub(1))?;
+        Some(self.symbols.text(naming.name))
+    }
+}
+
+/// Strings, each stored once.
+#[derive(Debug, Clone, Default)]
+pub struct Symbols {
+    texts: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, u32>,
+}
+
+impl Symbols {
+    /// The symbol of `text`, which is stored if it is new.
+    pub fn intern(&mut self, text: &str) -> Symbol {
+        if let Some(&number) = self.numbers.get(text) {
+            return Symbol(number);
+        }
+        let number = self.texts.len() as u32;
+        self.texts.push(text.into());
+        self.numbers.insert(text.into(), number);
+        Symbol(number)
+    }
+
+    /// The string of `symbol`, which is of this table.
+    pub fn text(&self, symbol: Symbol) -> &str {
+        self.texts.get(symbol.0 as usize).map_or("", |text| text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_takes_32_bytes() {
+        assert_eq!(size_of::<Event>(), 32);
+    }
+}

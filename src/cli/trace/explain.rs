@@ -1,0 +1,135 @@
+//! `brisk trace explain`: a window of a recorded trace, split into its causes.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anstyle::Style;
+
+use crate::cli::output;
+use brisk_trace::explain::{Explanation, explain};
+use brisk_trace::json::{File, Report, SCHEMA, Window};
+use brisk_trace::target::{self, Wanted};
+use brisk_trace::threads::{self, Timelines};
+use brisk_trace::{Trace, read, waterfall, words};
+
+/// Arguments of `brisk trace explain`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Reads text of ftrace (tracefs's trace, trace-cmd report, atrace), systrace's HTML, and trace-cmd's
+trace.dat (versions 6 and 7), also packed by gzip or zstd. The events sched_switch and sched_waking are needed; cpu_frequency, block, binder, vmscan and
+sched_blocked_reason tell more.
+
+A process is explained by its main thread. Where that waits for another thread, the other one is followed.
+The parts add up to the window exactly; --from and --to are times of the trace's clock.
+
+Exit code 0 when a window was explained, 1 when none was named; then the busiest processes are listed.
+
+Examples:
+  brisk trace explain trace.dat --process browser
+  brisk trace explain trace.txt --thread 4711 --from 12.5 --to 13 --json")]
+pub struct Arguments {
+    /// The recorded trace
+    #[arg(value_name = "FILE")]
+    trace: PathBuf,
+    /// Explain this process: its name or number
+    #[arg(long, value_name = "NAME|PID", conflicts_with = "thread")]
+    process: Option<String>,
+    /// Explain this thread
+    #[arg(long, value_name = "TID")]
+    thread: Option<u32>,
+    /// Begin the window at this time of the trace, in seconds
+    #[arg(long, value_name = "S", value_parser = nanoseconds)]
+    from: Option<u64>,
+    /// End the window at this time of the trace, in seconds
+    #[arg(long, value_name = "S", value_parser = nanoseconds)]
+    to: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Seconds with decimals.
+fn nanoseconds(text: &str) -> Result<u64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..1e10).contains(&seconds) => Ok((seconds * 1e9).round() as u64),
+        _ => Err("expected seconds, as 12.5".to_owned()),
+    }
+}
+
+/// What is printed.
+struct Answer {
+    trace: Trace,
+    timelines: Timelines,
+    notes: Vec<String>,
+    explanations: Vec<Explanation>,
+}
+
+/// Reads, explains and prints.
+///
+/// # Errors
+/// When the file is no trace, or has no such process, thread or window.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let trace = read::read(&arguments.trace)?;
+    let timelines = threads::resolve(&trace);
+    let wanted = match (&arguments.process, arguments.thread) {
+        (Some(process), _) => Some(Wanted::Process(process.clone())),
+        (None, thread) => thread.map(Wanted::Thread),
+    };
+    let mut answer = Answer { trace, timelines, notes: Vec::new(), explanations: Vec::new() };
+    if let Some(wanted) = wanted {
+        let (window, notes) = target::find(&answer.trace, &answer.timelines, &wanted, arguments.from, arguments.to)?;
+        answer.notes = notes;
+        answer.explanations.push(explain(&answer.trace, &answer.timelines, window));
+    }
+    let report = report(&answer);
+    output::print(&report, arguments.json, |_| text(&answer))?;
+    Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn missing(answer: &Answer) -> Vec<&str> {
+    let faults = answer.trace.faults.iter().chain(&answer.timelines.faults).chain(&answer.notes);
+    faults.map(String::as_str).collect()
+}
+
+fn report(answer: &Answer) -> Report<'_> {
+    let windows = answer.explanations.iter().map(Window::of).collect();
+    Report { schema: SCHEMA, trace: File::of(&answer.trace, missing(answer)), windows }
+}
+
+const BOLD: Style = Style::new().bold();
+const FAINT: Style = Style::new().dimmed();
+
+fn text(answer: &Answer) -> String {
+    let mut text = String::new();
+    for explanation in &answer.explanations {
+        describe(&mut text, explanation);
+    }
+    // Writing to a string cannot fail.
+    if answer.explanations.is_empty() {
+        let busiest = target::busiest(&answer.trace, &answer.timelines);
+        let _ = writeln!(text, "Name a process with --process; those that ran most: {}", busiest.join(", "));
+    }
+    for what in missing(answer) {
+        let _ = writeln!(text, "{FAINT}note: {what}{FAINT:#}");
+    }
+    text
+}
+
+fn describe(text: &mut String, explanation: &Explanation) {
+    let Explanation { thread, tid, from_ns, to_ns, .. } = explanation;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let _ = writeln!(
+        text,
+        "{BOLD}{thread} ({tid}), {:.6} s to {:.6} s{BOLD:#}\n{}\n",
+        seconds(*from_ns),
+        seconds(*to_ns),
+        words::sentence(explanation)
+    );
+    let groups = words::groups(explanation);
+    for group in &groups {
+        let percent = words::percent(group.ns, explanation);
+        let _ = writeln!(text, "{BOLD}{:>12}{BOLD:#} {percent:>5.1} %  {}", words::ms(group.ns), group.text);
+    }
+    let _ = writeln!(text, "\n{}", waterfall::draw(explanation, &groups));
+}
