@@ -162,7 +162,13 @@ figures() {
 	printf ' %d' $#
 }
 
+# The kernel's own kills since the last call; its log would not keep those of a whole day.
+note_kernel_kills() {
+	dmesg -c | grep 'Out of memory: Killed process' >>$work/kernel_kills || :
+}
+
 sample() {
+	note_kernel_kills
 	is_whole || wait_for 60 is_whole || return 1
 	pid=$(daemon)
 	say sample "$(uptime_ms) daemon $pid $(figures "$pid") guardian $guardian $(figures "$guardian") killer $killer $(figures "$killer") kept $(kinds "$pid") launches $(waiting_launches) threads $(printf '%s\n' /proc/[0-9]*/task/* | wc -l) journal $(stat -c %s /run/brisk/journal)"
@@ -219,6 +225,7 @@ surround() {
 
 mkdir -p $work /etc/brisk /var/lib/brisk
 : >$log
+: >$work/kernel_kills
 [ ! -e $second ] || echo 1 >$second
 for policy in "$cpufreq"/policy*; do echo ondemand >"$policy/scaling_governor"; done
 echo 100000 >$cpufreq/ondemand/sampling_rate
@@ -245,7 +252,9 @@ play
 wait_for 60 is_whole
 say end "$(uptime_ms)"
 say kills "$(brisk memory explain --json | tr -d '\n')"
+note_kernel_kills
 say oom "$(sed -n 's/^oom_kill //p' /proc/vmstat)"
+while read -r kill; do say kernel_kill "$kill"; done <$work/kernel_kills
 configure 0
 end_applications
 touch $work/over

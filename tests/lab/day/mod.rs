@@ -41,6 +41,8 @@ const VICTIMS: [&str; 5] = ["daemon", "guardian", "killer", "daemon guardian", "
 const APPLICATIONS: usize = 15;
 /// Allowed growth of a process's resident memory in its lifetime: 64 pages, which the kernel maps around those that are used.
 const GROWTH_KIB: u64 = 256;
+/// Processes that are not in use have this oom_score_adj or a higher one.
+const BACKGROUND_ADJ: i32 = 900;
 /// No process may hold as many descriptors, whatever happens.
 const DESCRIPTORS: u64 = 128;
 
@@ -174,7 +176,9 @@ fn played(course: Course) -> Option<Report> {
     let events =
         ["open", "squeeze", "compute", "reload", "off", "kill"].map(|what| format!("{what} {}", counted(what)));
     let mut said = format!("seed {SEED}: {} in {:.0} s\n", events.join(", "), started.elapsed().as_secs_f64());
-    for line in ["sample", "complaint", "oom", "said", "kills"].into_iter().flat_map(|name| report.all(name)) {
+    for line in
+        ["sample", "complaint", "oom", "kernel_kill", "said", "kills"].into_iter().flat_map(|name| report.all(name))
+    {
         let _ = writeln!(said, "{line}");
     }
     // Bypass the capture of test output: the figures are for the user who runs the tests.
@@ -192,13 +196,12 @@ fn faults(report: &Report, course: Course) -> Vec<String> {
         }
     }
     faults.extend(report.complaints(is_told_of_a_kill).into_iter().map(|line| format!("the log: {line}")));
-    for (name, expected) in
-        [("state", "same"), ("left", "Nothing is left changed."), ("hold", "0 ondemand"), ("oom", "0")]
-    {
+    for (name, expected) in [("state", "same"), ("left", "Nothing is left changed."), ("hold", "0 ondemand")] {
         if report.one(name) != expected {
             faults.push(format!("{name}: {}", report.one(name)));
         }
     }
+    faults.extend(wrong_kernel_kills(report));
     let planted = report.one("planted");
     faults.extend(
         ["swappiness:", "nice, priority, policy of"]
@@ -211,6 +214,20 @@ fn faults(report: &Report, course: Course) -> Vec<String> {
         faults.push(format!("the day ended after {end_ms} ms"));
     }
     faults
+}
+
+/// While the killer itself was killed and starts again, the kernel's OOM killer is what is left. It may end a process that fills
+/// memory from the background: neither the foreground, nor an application that is visible, nor brisk.
+fn wrong_kernel_kills(report: &Report) -> Vec<String> {
+    let kills = report.all("kernel_kill");
+    let of_background = |kill: &&str| {
+        let adj = kill.rsplit_once("oom_score_adj:").and_then(|(_, adj)| adj.trim().parse::<i32>().ok());
+        adj.is_some_and(|adj| adj >= BACKGROUND_ADJ) && !kill.contains("(brisk)")
+    };
+    let wrong = kills.iter().filter(|kill| !of_background(kill)).map(|kill| format!("the kernel's kill: {kill}"));
+    let is_complete = report.one("oom") == kills.len().to_string();
+    let incomplete = (!is_complete).then(|| format!("oom: {}, of which {} are known", report.one("oom"), kills.len()));
+    wrong.chain(incomplete).collect()
 }
 
 /// A kill must be logged.
@@ -262,18 +279,25 @@ fn each_leftover_and_each_complaint_of_a_day_is_a_fault() {
     ]
     .concat();
     assert_eq!(faults(&Report::told(&good), SHORT_PART), Vec::<String>::new());
+    let with = |line: &str, instead: &str| {
+        let lines = good.iter().flat_map(|known| if *known == line { instead } else { *known }.lines());
+        Report::told(&lines.collect::<Vec<_>>())
+    };
     for (line, instead) in [
         ("state: same", "state: -/proc/sys/vm/swappiness:60;+/proc/sys/vm/swappiness:150;"),
         ("left: Nothing is left changed.", "left: /proc/sys/vm/swappiness: restored"),
         ("hold: 0 ondemand", "hold: 0 performance"),
         ("oom: 0", "oom: 1"),
+        ("oom: 0", "oom: 1\nkernel_kill: Out of memory: Killed process 7 (mail) pgtables:64kB oom_score_adj:0"),
+        ("oom: 0", "oom: 1\nkernel_kill: Out of memory: Killed process 7 (brisk) pgtables:64kB oom_score_adj:950"),
         ("end: 300000", "end: 1000"),
         (good[7], "complaint: 1 brisk: error: /proc/sys/vm/swappiness: restore failed, will retry"),
         (good[13], "planted: -/proc/sys/vm/swappiness:60;"),
     ] {
-        let bad: Vec<&str> = good.iter().map(|known| if *known == line { instead } else { *known }).collect();
-        assert_eq!(faults(&Report::told(&bad), SHORT_PART).len(), 1, "{instead}");
+        assert_eq!(faults(&with(line, instead), SHORT_PART).len(), 1, "{instead}");
     }
+    let of_background = "oom: 1\nkernel_kill: Out of memory: Killed process 7 (game) pgtables:64kB oom_score_adj:950";
+    assert_eq!(faults(&with("oom: 0", of_background), SHORT_PART), Vec::<String>::new());
 }
 
 #[test]
