@@ -56,7 +56,7 @@ Examples:
   brisk prove boot --here            explain a comparison of this device's boots
   brisk prove --full --minutes 60    as much as fits; the same command resumes
   brisk prove --restart              measure everything again
-  brisk prove launch --shard 3/8     the third of eight shards, on one machine of a farm
+  brisk prove launch --shard 3/8     the third of eight shards
   brisk prove merge results          join the shards, and judge them as one run
 
 The same command resumes a run that was interrupted, killed or failed: its measurements are used again if
@@ -122,7 +122,7 @@ pub struct Arguments {
 #[cfg(feature = "lab")]
 #[derive(Debug, Clone, Subcommand)]
 enum Command {
-    /// Join the shards that several machines measured, and judge them as one run
+    /// Join the shards of several machines, and judge them as one run
     Merge(merge::Arguments),
 }
 
