@@ -19,17 +19,17 @@ use brisk_report::status::Status;
 #[command(after_help = "\
 Exit code:
    0  no claim was refuted; claims with too few runs are listed as inconclusive
-   1  a claim was refuted (with --strict, also if one is inconclusive), or runs are
-      missing: the message names the shards to run again, and nothing is written
-   2  a folder is foreign, double or damaged, or cannot be read; nothing is written
+   1  a claim was refuted (with --strict, also if one is inconclusive), or runs
+      are missing: the shards to run again are named, and nothing is written
+   2  a folder is foreign, double, damaged or unreadable; nothing is written
 
 Folders of shards are only read. With --json, the output has the key `experiments`
 if all shards are there; otherwise `missing` and `faults`.
 
 Examples:
   brisk prove merge results                  all shards below this folder
-  brisk prove merge node-*/shard-*           shards that were copied from several machines
-  brisk prove merge results --output joined  write report.html, proof.json and all samples")]
+  brisk prove merge node-*/shard-*           shards copied from several machines
+  brisk prove merge results --output joined  write the report and all samples")]
 pub struct Arguments {
     /// Folders of shards, or folders that have them
     #[arg(value_name = "FOLDER", required = true)]
