@@ -56,8 +56,7 @@ Examples:
   brisk prove boot --here            explain a comparison of this device's boots
   brisk prove --full --minutes 60    as much as fits; the same command resumes
   brisk prove --restart              measure everything again
-  brisk prove launch --shard 3/8     the third of eight shards
-  brisk prove merge results          join the shards, and judge them as one run
+  brisk prove launch --shard 3/8     the third of eight
 
 The same command resumes a run that was interrupted, killed or failed: its measurements are used again if
 brisk, the experiment, its seed and the kernel are the same.")]
