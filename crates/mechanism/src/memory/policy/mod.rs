@@ -87,9 +87,8 @@ impl MemoryPolicy {
             self.plan.release(CHANGED, decisions);
         }
         if *config != self.config {
-            self.killer = None;
             self.is_killer_due = false;
-            decisions.extend(self.limit.take().map(|target| release(target, CHANGED)));
+            self.end_killer(CHANGED, decisions);
         }
     }
 
@@ -109,10 +108,16 @@ impl MemoryPolicy {
         if ZramAvailability::of(facts).is_free() {
             self.is_planned = false;
             self.plan.release(ZRAM_IS_FREE, decisions);
-            self.killer = None;
             self.is_killer_due = self.config.killer.enabled.is_on();
-            decisions.extend(self.limit.take().map(|target| release(target, ZRAM_IS_FREE)));
+            self.end_killer(ZRAM_IS_FREE, decisions);
         }
+    }
+
+    /// Ends the killer, and the write-back limit that it works under.
+    fn end_killer(&mut self, reason: &str, decisions: &mut Vec<Decision>) {
+        self.killer = None;
+        let release = |target| Decision { action: Action::Release { target }, reason: reason.to_owned() };
+        decisions.extend(self.limit.take().map(release));
     }
 
     /// Applies `config` to a device that `facts` describe and `device_support` sums up.
@@ -282,10 +287,6 @@ impl MemoryPolicy {
             false => Support { state: SupportState::Active, reason: work.join("; "), advice: String::new() },
         };
     }
-}
-
-fn release(target: Target, reason: &str) -> Decision {
-    Decision { action: Action::Release { target }, reason: reason.to_owned() }
 }
 
 impl Policy for MemoryPolicy {
