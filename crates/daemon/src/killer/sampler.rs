@@ -87,7 +87,7 @@ impl Sampler {
     pub(super) fn take(&mut self, root: &Root, now: BootTime) -> Result<Sample, DeviceError> {
         let memory = meminfo::read_open(root, &mut self.texts)?;
         // Swap that cannot be read is taken as none, which makes the headroom smaller, not larger.
-        let swaps = self.texts.read(root, swaps::FILE).ok().and_then(|text| swaps::parse(&text)).unwrap_or_default();
+        let swaps = swaps::read_open(root, &mut self.texts).unwrap_or_default();
         let names = swaps.iter().filter_map(Swap::zram_name);
         let zram: Vec<_> = names.filter_map(|name| zram::held(root, name.to_owned(), &mut self.texts).ok()).collect();
         let (pressure, reclaim) = match self.needs_reclaim_counters {

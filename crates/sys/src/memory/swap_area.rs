@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::memory::{meminfo, swap_off, swaps, zram};
+use crate::memory::meminfo::{self, MemoryInfo};
+use crate::memory::swaps::{self, Swap};
+use crate::memory::{swap_off, zram};
 use crate::open_file::OpenFiles;
 use crate::{DeviceError, Operation, Root};
 
@@ -82,7 +84,7 @@ fn switch_off(root: &Root, name: &str, file: &Path) -> Result<io::Result<()>, De
     }
     // Other processes may allocate while it is emptied.
     let is_scarce =
-        || headroom_kib(root, name, &mut texts).is_ok_and(|headroom_kib| headroom_kib < content.reserve_kib / 2);
+        || Room::read(root, name, &mut texts).is_ok_and(|room| room.headroom_kib() < content.reserve_kib / 2);
     match swap_off::switch_off(file, is_scarce) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             Ok(Err(Content::read(root, name, &mut texts)?.stays()))
@@ -109,6 +111,30 @@ fn switch_on(file: &Path, priority: u16) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Memory and the swap areas at one moment.
+struct Room {
+    memory: MemoryInfo,
+    /// The area in question, where it is in use.
+    ours: Option<Swap>,
+    others: Vec<Swap>,
+}
+
+impl Room {
+    /// The files stay open among `texts`.
+    fn read(root: &Root, name: &str, texts: &mut OpenFiles) -> Result<Self, DeviceError> {
+        let (area, memory) = (path(root, name), meminfo::read_open(root, texts)?);
+        let mut others = swaps::read_open(root, texts)?;
+        let ours = others.iter().position(|swap| swap.path == area).map(|index| others.remove(index));
+        Ok(Self { memory, ours, others })
+    }
+
+    /// Available memory and free space in the other areas.
+    fn headroom_kib(&self) -> u64 {
+        let free_kib: u64 = self.others.iter().map(Swap::free_kib).sum();
+        self.memory.available_kib.unwrap_or(self.memory.free_kib) + free_kib
+    }
+}
+
 /// A swap area's content, and the room for it elsewhere.
 #[derive(Debug, Clone, Copy)]
 struct Content {
@@ -122,19 +148,18 @@ struct Content {
 
 impl Content {
     fn read(root: &Root, name: &str, texts: &mut OpenFiles) -> Result<Self, DeviceError> {
-        let (area, memory) = (path(root, name), meminfo::read_open(root, texts)?);
-        let (ours, others): (Vec<_>, Vec<_>) = swaps::read(root)?.into_iter().partition(|swap| swap.path == area);
-        let used_kib: u64 = ours.iter().map(|swap| swap.used_kib).sum();
+        let room = Room::read(root, name, texts)?;
+        let used_kib = room.ours.as_ref().map_or(0, |swap| swap.used_kib);
         let held = zram::devices(root).unwrap_or_default().into_iter().find(|zram| zram.name == name);
         // Pages in the swap cache, as after the death of a large process whose pages were being written to a slow device. The
         // kernel does not report which area they belong to.
-        let elsewhere_kib: u64 = others.iter().map(|swap| swap.used_kib).sum();
-        let in_memory_kib = memory.swap_cached_kib.saturating_sub(elsewhere_kib);
+        let elsewhere_kib: u64 = room.others.iter().map(|swap| swap.used_kib).sum();
+        let in_memory_kib = room.memory.swap_cached_kib.saturating_sub(elsewhere_kib);
         Ok(Self {
             used_kib: used_kib.saturating_sub(in_memory_kib),
             freed_kib: held.and_then(|zram| zram.usage).map_or(0, |usage| usage.memory_bytes >> 10),
-            headroom_kib: headroom_kib(root, name, texts)?,
-            reserve_kib: RESERVE_KIB.min(memory.total_kib / RESERVE_DIVISOR),
+            headroom_kib: room.headroom_kib(),
+            reserve_kib: RESERVE_KIB.min(room.memory.total_kib / RESERVE_DIVISOR),
         })
     }
 
@@ -152,14 +177,6 @@ impl Content {
         );
         io::Error::new(io::ErrorKind::OutOfMemory, message)
     }
-}
-
-/// Available memory and free space in other swap areas than `name`; the files stay open among `texts`.
-fn headroom_kib(root: &Root, name: &str, texts: &mut OpenFiles) -> Result<u64, DeviceError> {
-    let (area, memory) = (path(root, name), meminfo::read_open(root, texts)?);
-    let others = swaps::parse(&texts.read(root, swaps::FILE)?).unwrap_or_default();
-    let free_kib: u64 = others.iter().filter(|swap| swap.path != area).map(|swap| swap.free_kib()).sum();
-    Ok(memory.available_kib.unwrap_or(memory.free_kib) + free_kib)
 }
 
 #[cfg(test)]

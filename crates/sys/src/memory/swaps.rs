@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::open_file::OpenFiles;
 use crate::{DeviceError, Root};
 use brisk_base::insertion_sort::insertion_sort;
 
-/// The file that lists them.
-pub const FILE: &str = "/proc/swaps";
+const FILE: &str = "/proc/swaps";
 
 /// One swap area in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,9 +44,20 @@ impl Swap {
 /// # Errors
 /// [`DeviceError::is_missing`] without CONFIG_SWAP, [`DeviceError::Malformed`] when a line is not as documented.
 pub fn read(root: &Root) -> Result<Vec<Swap>, DeviceError> {
-    let text = root.read(FILE)?;
-    parse(&text).ok_or_else(|| {
-        DeviceError::malformed(&root.path(FILE), "a heading, then lines of path, type, size, used and priority", &text)
+    of_text(root, &root.read(FILE)?)
+}
+
+/// The same, from a file that stays open among `texts`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_open(root: &Root, texts: &mut OpenFiles) -> Result<Vec<Swap>, DeviceError> {
+    of_text(root, &texts.read(root, FILE)?)
+}
+
+fn of_text(root: &Root, text: &str) -> Result<Vec<Swap>, DeviceError> {
+    parse(text).ok_or_else(|| {
+        DeviceError::malformed(&root.path(FILE), "a heading, then lines of path, type, size, used and priority", text)
     })
 }
 
