@@ -70,6 +70,8 @@ static bool prepare_roots(void)
 		debugfs_root = debugfs_create_dir("binder_cache", NULL);
 		binder_cache_show_hooks(debugfs_root);
 	}
+	if (BC_SHARED_BY_ALL)
+		pr_warn_once("binder_cache: any process gets any service: only for experiments\n");
 	if (!hears_of_policies)
 		hears_of_policies = !register_blocking_lsm_notifier(&policy_notifier);
 	is_ready = is_ready && sysfs_root;

@@ -17,6 +17,16 @@
 #define BC_BLOOM_WORDS		16
 #define BC_MULTIPLIER		0x9e3779b97f4a7c15ull
 
+/*
+ * The paper's cache has one table for all callers: it gives an answer also to a
+ * caller whom the manager would refuse.  Only experiments are built with it.
+ */
+#ifdef BINDER_CACHE_INSECURE
+#define BC_SHARED_BY_ALL	1
+#else
+#define BC_SHARED_BY_ALL	0
+#endif
+
 /* Which callers may get an answer.  The values match the marks in binder_cache.h. */
 enum bc_scope {
 	BC_SCOPE_NONE,
@@ -202,7 +212,7 @@ static inline struct bc_entry *bc_find(struct bc_core *core, const struct bc_que
 {
 	u32 scopes = core->scopes;
 
-	if (caller->isolated)
+	if (caller->isolated && !BC_SHARED_BY_ALL)
 		scopes &= ~(1u << BC_SCOPE_ANY);
 	return scopes ? bc_find_in(core, scopes, question, caller) : NULL;
 }

@@ -230,7 +230,7 @@ static noinline void binder_cache_replied(struct binder_thread *thread,
 	struct binder_proc *proc = thread->proc;
 	struct binder_cache *cache = proc->context->cache;
 	unsigned long note = in_reply_to->cache_note;
-	enum bc_scope scope = BC_SCOPE_EXACT;
+	enum bc_scope scope = BC_SHARED_BY_ALL ? BC_SCOPE_ANY : BC_SCOPE_EXACT;
 	struct bc_entry *entry;
 
 	if (cache && READ_ONCE(cache->opted_in) && READ_ONCE(cache->manager) == proc) {

@@ -25,6 +25,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("logind-6.1", include_str!("../../../lab/scenarios/logind-6.1.toml")),
     ("systemd-6.1", include_str!("../../../lab/scenarios/systemd-6.1.toml")),
     ("binder-6.1", include_str!("../../../lab/scenarios/binder-6.1.toml")),
+    ("binder-insecure-6.1", include_str!("../../../lab/scenarios/binder-insecure-6.1.toml")),
     ("binder-6.12", include_str!("../../../lab/scenarios/binder-6.12.toml")),
     ("binder-6.1-parallel", include_str!("../../../lab/scenarios/binder-6.1-parallel.toml")),
     ("binder-6.1-checked", include_str!("../../../lab/scenarios/binder-6.1-checked.toml")),
@@ -180,6 +181,9 @@ pub struct Module {
     /// Its name in its sources, when it is built under another name so that the kernel's own can be loaded as well.
     #[serde(default)]
     pub renames: Option<String>,
+    /// Preprocessor macros that brisk's sources are built with.
+    #[serde(default)]
+    pub defines: Vec<String>,
     /// Its parameters; lists become comma-separated.
     #[serde(default)]
     pub parameters: BTreeMap<String, toml::Value>,
@@ -302,6 +306,9 @@ impl Scenario {
         if self.kernel.configuration.is_some() && self.modules.iter().any(|module| module.source.is_none()) {
             return Some("a kernel that is built has no modules but those whose source is brisk's".into());
         }
+        if let Some(module) = self.modules.iter().find(|module| module.source.is_none() && !module.defines.is_empty()) {
+            return Some(format!("module {}: defines are for a module that brisk builds, by source", module.name));
+        }
         if self.kernel.configuration.is_none() && !self.kernel.drivers.is_empty() {
             return Some("kernel.drivers are for a kernel that is built, by kernel.configuration".into());
         }
@@ -399,6 +406,7 @@ parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns 
                 "[guest.systemd.files]\n\"etc/x\" = \"\"\n[[module]]",
                 "guest.systemd.files has \"etc/x\", which is not absolute",
             ),
+            ("source = \"virtual-cpufreq\"", "defines = [\"ONE\"]", "defines are for a module that brisk builds"),
             ("version = \"6.1\"", "version = \"6.1\"\nconfiguration = \"checked\"", "either kernel.headers or"),
             ("version = \"6.1\"", "version = \"6.1\"\ndrivers = [\"binder-cache\"]", "for a kernel that is built"),
         ] {

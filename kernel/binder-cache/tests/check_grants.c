@@ -54,6 +54,20 @@ void what_one_may_have_another_may_not(void)
 	CHECK(hits_while(FOUND, "secret.key", 1) == 1);
 }
 
+static void secret_is_given_out(void)
+{
+	CHECK(hits_while(FOUND, "secret.key", 3) == 3);
+}
+
+/* For a driver with the paper's table: it gives out what the manager refuses. */
+void a_table_for_all_leaks(void)
+{
+	as_user(1000, secret_is_refused);
+	CHECK(hits_while(FOUND, "secret.key", 3) == 2);
+	as_user(1000, secret_is_given_out);
+	as_user(99001, secret_is_given_out);
+}
+
 /* The manager receives the process's current user, not the user who opened the device. */
 void who_changes_user_is_another(void)
 {

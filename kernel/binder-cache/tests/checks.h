@@ -42,6 +42,7 @@ void as_user(uid_t uid, void (*body)(void));
 
 void a_hit_is_what_the_manager_said(void);
 void what_one_may_have_another_may_not(void);
+void a_table_for_all_leaks(void);
 void who_changes_user_is_another(void);
 void scopes_are_kept(void);
 void a_replaced_service_is_never_found_again(void);

@@ -13,6 +13,8 @@
  *				a stock driver too
  *	hazards exhaust		every allocation and every access to the
  *				caller's memory fails once
+ *	hazards leak		what a driver with one table for all callers
+ *				gives out
  *
  * Each check has a manager and a process with its own services.
  */
@@ -67,10 +69,12 @@ void as_user(uid_t uid, void (*body)(void))
 
 #define ENTRY(check) { #check, check }
 
-static const struct {
+struct check {
 	const char *name;
 	void (*run)(void);
-} checks[] = {
+};
+
+static const struct check checks[] = {
 	ENTRY(a_hit_is_what_the_manager_said),
 	ENTRY(what_one_may_have_another_may_not),
 	ENTRY(who_changes_user_is_another),
@@ -118,19 +122,20 @@ static void begin(void)
 	server_pid = start_server(DEVICE, 0x10000);
 }
 
-static void run_checks(void)
-{
-	size_t i;
+/* With one table for all callers only this one is of interest. */
+static const struct check leak[] = { ENTRY(a_table_for_all_leaks) };
 
-	for (i = 0; i < ARRAY_SIZE(checks); i++) {
+static void run_checks(const struct check *check, size_t count)
+{
+	for (; count; count--, check++) {
 		int before = failures;
 
-		check_name = checks[i].name;
+		check_name = check->name;
 		set_profile("binder");
 		set("mode", cooperative ? "cooperative" : "transparent");
 		begin();
 		open_binder(&client, DEVICE, MAP);
-		checks[i].run();
+		check->run();
 		close_binder(&client);
 		end(server_pid);
 		end(manager_pid);
@@ -155,8 +160,10 @@ static void run(const char *what, uint64_t lookups)
 		under_a_policy();
 	} else if (!strcmp(what, "exhaust")) {
 		without_memory();
+	} else if (!strcmp(what, "leak")) {
+		run_checks(leak, cooperative ? 0 : ARRAY_SIZE(leak));
 	} else {
-		run_checks();
+		run_checks(checks, ARRAY_SIZE(checks));
 	}
 }
 

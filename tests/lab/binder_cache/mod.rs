@@ -101,6 +101,14 @@ fn binder_cache_hazards_stay_out_under_linux_6_12_checks() {
     check("binder-6.12-checked", &[]);
 }
 
+/// Why brisk does not share one table as the paper does: `hazards` refutes this for brisk's own driver.
+// Verifies LOOKUP-1.
+#[test]
+fn a_table_shared_by_all_gives_out_what_is_refused() {
+    let Some(said) = said_by_hazards("binder-insecure-6.1", &["leak"], Vec::new(), "") else { return };
+    assert!(said.contains(&"ok a_table_for_all_leaks (transparent)".to_owned()), "{said:?}");
+}
+
 /// A new reference gets the smallest free descriptor; the driver of Linux 6.1 walks all references to find it.
 // Verifies LOOKUP-4.
 #[test]

@@ -148,12 +148,15 @@ fn build(
     sources_of(source)?.hash(&mut hasher);
     driver.map(|driver| &driver.tree).hash(&mut hasher);
     module.renames.as_ref().map(|renamed| (renamed, &module.name)).hash(&mut hasher);
+    if !module.defines.is_empty() {
+        module.defines.hash(&mut hasher);
+    }
     let entry = format!("modules/{}/{source}-{:016x}", kernel.revision, hasher.finish());
     cache.entry(&entry, |draft, _| {
         note!("brisk: building the kernel module {source} for {}", kernel.release);
         let folder = place(source, driver, draft)?;
         rename(module, &folder)?;
-        make(source, headers, &folder, architecture)?;
+        make(source, &module.defines, headers, &folder, architecture)?;
         move_modules(&folder, draft)?;
         strip_modules(draft, source, architecture)
     })
@@ -269,11 +272,21 @@ fn move_modules(folder: &Path, draft: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-fn make(source: &str, headers: &Path, folder: &Path, architecture: &Architecture) -> Result<(), LabError> {
+fn make(
+    source: &str,
+    defines: &[String],
+    headers: &Path,
+    folder: &Path,
+    architecture: &Architecture,
+) -> Result<(), LabError> {
     let mut command = Command::new("make");
     command.arg("-C").arg(headers).arg(format!("M={}", folder.display())).arg("modules");
     // BTF needs pahole, and a guest that runs no BPF on these modules does not read it.
     command.arg("CONFIG_DEBUG_INFO_BTF_MODULES=");
+    let defines: Vec<String> = defines.iter().map(|define| format!("-D{define}")).collect();
+    if !defines.is_empty() {
+        command.arg(format!("KCFLAGS={}", defines.join(" ")));
+    }
     // A make or cargo that runs brisk must not affect the kernel's own build.
     for variable in ["MAKEFLAGS", "MFLAGS", "O", "M", "KBUILD_OUTPUT"] {
         command.env_remove(variable);
@@ -393,8 +406,23 @@ mod tests {
         let (headers, module) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let rules = "CC = gcc-0.1\nmodules:\n\techo 'int it;' | $(CC) -x c -c -o $(M)/it.ko -\n";
         fs::write(headers.path().join("Makefile"), rules).unwrap();
-        make("it", headers.path(), module.path(), architecture).unwrap();
+        make("it", &[], headers.path(), module.path(), architecture).unwrap();
         assert!(module.path().join("it.ko").is_file());
+    }
+
+    // Verifies LAB-2.
+    #[test]
+    fn a_module_is_built_with_the_macros_of_its_scenario() {
+        let Some(architecture) = Architecture::of_host() else { return };
+        let (headers, module) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let rules = "modules:\n\techo 'int it = ONE + TWO;' | $(CC) $(KCFLAGS) -x c -c -o $(M)/it.ko -\n";
+        fs::write(headers.path().join("Makefile"), rules).unwrap();
+        let build = |defines: &[&str]| {
+            let defines: Vec<String> = defines.iter().map(|&define| define.to_owned()).collect();
+            make("it", &defines, headers.path(), module.path(), architecture)
+        };
+        build(&["ONE", "TWO=2"]).unwrap();
+        assert!(build(&["ONE"]).unwrap_err().to_string().contains("TWO"));
     }
 
     // Verifies LOOKUP-7.
