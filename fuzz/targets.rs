@@ -7,8 +7,8 @@ mod feeds;
 mod seeds;
 
 use seeds::{
-    CPUFREQ, JOURNAL, KERNEL_TYPES, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF, SHARD,
-    TASKSTATS,
+    CPUFREQ, JOURNAL, KERNEL_TYPES, PERFETTO, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF,
+    SHARD, TASKSTATS,
 };
 
 /// One parser and its seeds.
@@ -186,6 +186,7 @@ pub const TARGETS: &[Target] = &[
         seeds: &[
             include_bytes!("../tests/cli/trace.in/launch.txt"),
             include_bytes!("../tests/fixtures/trace/rtapp-v7.dat"),
+            PERFETTO,
             b"sh-7 [001] 1.000000: sched_switch: sh:7 [120] S ==> swapper/1:0 [120]\nCPU:1 [LOST 4 EVENTS]\nsh-8 [001] 1.200000: sched_waking: sh:7 [120] CPU:001\n",
             b"<!DOCTYPE html>\n<script class=\"trace-data\" type=\"application/text\">\n sh-7 [001] .... 1.000000: sched_switch: prev_comm=a prev_pid=7 prev_prio=1 prev_state=D|K ==> next_comm=b next_pid=8 next_prio=1\n sh-8 [001] ..h. 1.100000: tracing_mark_write: S|7|launching: a|1\n</script>\n",
         ],

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 /// A thread's number as the kernel shows it in the first PID namespace. Numbers are used again.
 pub type Tid = u32;
 
+/// In [`Event::tid`] where the file does not tell which thread ran; the kernel's numbers are below 2^22.
+pub const NO_TID: Tid = Tid::MAX;
+
 /// An interned string: a name, or a function of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(u32);
@@ -105,7 +108,7 @@ pub enum Kind {
 pub struct Event {
     /// On the trace's clock.
     pub time_ns: u64,
-    /// The thread that ran on the CPU.
+    /// The thread that ran on the CPU; 0 for its idle task, or [`NO_TID`].
     pub tid: Tid,
     /// The CPU that recorded the event.
     pub cpu: u16,

@@ -16,8 +16,8 @@ use brisk_trace::{Trace, read, waterfall, words};
 /// Arguments of `brisk trace explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads text of ftrace (tracefs's trace, trace-cmd report, atrace), systrace's HTML, and trace-cmd's
-trace.dat (versions 6 and 7), also packed by gzip or zstd. The events sched_switch and sched_waking are needed; cpu_frequency, block, binder, vmscan and
+Reads Perfetto's traces, text of ftrace (tracefs's trace, trace-cmd report, atrace), systrace's
+HTML, and trace-cmd's trace.dat (versions 6 and 7), also packed by gzip or zstd. The events sched_switch and sched_waking are needed; cpu_frequency, block, binder, vmscan and
 sched_blocked_reason tell more.
 
 A process is explained by its main thread. Where that waits for another thread, the other one is followed.

@@ -18,8 +18,8 @@ pub enum ReadError {
     },
     /// Another kind of file.
     #[error(
-        "{} is no trace of the scheduler: {what} (text of ftrace or a file of trace-cmd with sched_switch \
-         is wanted)",
+        "{} is no trace of the scheduler: {what} (text of ftrace, or a file of trace-cmd or Perfetto, \
+         with sched_switch is wanted)",
         shown(path)
     )]
     NoTrace {

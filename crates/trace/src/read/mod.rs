@@ -3,6 +3,7 @@
 mod dat;
 mod error;
 pub mod marker;
+mod perfetto;
 mod source;
 mod text;
 
@@ -60,6 +61,11 @@ fn read_from(path: &Path, mut input: Box<dyn BufRead + '_>) -> Result<Trace, Rea
             .read_to_end(&mut bytes)
             .map_err(|cause| ReadError::Unreadable { path: path.to_owned(), cause })?;
         return read_dat(path, Cursor::new(bytes));
+    }
+    if perfetto::are_at(start) {
+        let mut collector = Collector::new("Perfetto");
+        perfetto::read(&mut input, &mut collector).map_err(|fault| fault.at(path))?;
+        return finished(path, collector);
     }
     let mut collector = Collector::new("ftrace text");
     text::read(&mut input, &mut collector).map_err(|fault| fault.at(path))?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::waits::{Doing, Replies};
 use super::{Cpu, Index, Runner, State, Thread, Timelines, Transition, Wait, Waker};
-use crate::model::{Context, Event, Kind, Leaving, Tid, Trace};
+use crate::model::{Context, Event, Kind, Leaving, NO_TID, Tid, Trace};
 
 /// A CPU's or a thread's first event tells what was before since the trace began, unless that is this long: then earlier events
 /// were probably overwritten.
@@ -24,6 +24,11 @@ pub fn resolve(trace: &Trace) -> Timelines {
         resolver.take(at as u32, event);
     }
     resolver.finish()
+}
+
+/// Neither a CPU's idle task nor unknown.
+fn is_thread(tid: Tid) -> bool {
+    tid != 0 && tid != NO_TID
 }
 
 struct Resolver<'t> {
@@ -78,7 +83,7 @@ impl<'t> Resolver<'t> {
             Kind::Lost => self.lose(at, event.cpu),
             Kind::Switch { next, leaving } => self.switch(at, event, next, leaving),
             _ => {
-                if self.seen[event.cpu as usize].runner == Runner::Unknown {
+                if self.seen[event.cpu as usize].runner == Runner::Unknown && event.tid != NO_TID {
                     self.show(at, event);
                 }
                 self.note(at, event);
@@ -121,7 +126,7 @@ impl<'t> Resolver<'t> {
             }
             Kind::BlockComplete { device } => self.seen[event.cpu as usize].completed = Some((at, device)),
             Kind::Fork { child } => self.fork(at, event, child),
-            _ if event.tid != 0 => self.note_own(at, event),
+            _ if is_thread(event.tid) => self.note_own(at, event),
             _ => {}
         }
     }
@@ -154,9 +159,16 @@ impl<'t> Resolver<'t> {
     fn switch(&mut self, at: u32, event: &Event, next: Tid, leaving: Leaving) {
         let cpu = event.cpu;
         let seen = self.seen[cpu as usize];
-        let before = if event.tid == 0 { Runner::Idle } else { Runner::Thread(self.thread(event.tid)) };
-        if seen.runner != before {
-            self.show(at, event);
+        let before = match event.tid {
+            0 => Runner::Idle,
+            NO_TID => Runner::Unknown,
+            tid => Runner::Thread(self.thread(tid)),
+        };
+        match (before, seen.runner) {
+            (Runner::Unknown, Runner::Thread(thread)) => self.lose_sight(thread, seen.last),
+            (Runner::Unknown, _) => {}
+            _ if seen.runner != before => self.show(at, event),
+            _ => {}
         }
         if let Runner::Thread(thread) = before {
             self.leave(thread, at, cpu, leaving);
@@ -268,6 +280,7 @@ impl<'t> Resolver<'t> {
                 let waker = match event.context {
                     Context::Interrupt => Waker::Interrupt,
                     _ if event.tid == 0 => Waker::Interrupt,
+                    _ if event.tid == NO_TID => Waker::Unknown,
                     _ => Waker::Thread(self.thread(event.tid)),
                 };
                 let device = self.device(at, event.cpu);
@@ -308,7 +321,7 @@ impl<'t> Resolver<'t> {
     }
 
     fn fork(&mut self, at: u32, event: &Event, child: Tid) {
-        let parent = (event.tid != 0).then(|| self.thread(event.tid));
+        let parent = is_thread(event.tid).then(|| self.thread(event.tid));
         if let Some(&before) = self.living.get(&child) {
             let is_told_twice = self.found.forks.iter().rev().take(4).any(|&(_, thread)| thread == before)
                 && self.found.threads[before as usize].transitions.len() <= 2;
