@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Call, Context, Counts, Event, Kind, Leaving, Naming, Symbol, Tid, Trace};
+use crate::model::{Call, Context, Counts, Event, Exec, Kind, Leaving, Marker, Naming, Symbol, Tid, Trace};
 
 /// More than any recording that a workstation could explain; it bounds memory to some 4 GiB.
 const MOST_EVENTS: usize = 50_000_000;
@@ -10,6 +10,8 @@ const MOST_EVENTS: usize = 50_000_000;
 const CLOCK_STEP_NS: u64 = 10_000_000;
 /// How many threads can be named; more would be forged.
 const MOST_NAMES: usize = 4_000_000;
+/// How many markers and programs are kept; more would be forged.
+const MOST_MARKERS: usize = 1_000_000;
 
 /// More events than [`MOST_EVENTS`].
 #[derive(Debug, thiserror::Error)]
@@ -120,6 +122,17 @@ impl Collector {
         // The kernel keeps 15 bytes of it.
         let end = (0..=15.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
         self.name(tid, time_ns, &name[..end]);
+        if self.trace.execs.len() < MOST_MARKERS {
+            let name = self.symbol(name);
+            self.trace.execs.push(Exec { time_ns, tid, name });
+        }
+    }
+
+    /// Notes a marker of a launch.
+    pub fn mark(&mut self, marker: Marker) {
+        if self.trace.markers.len() < MOST_MARKERS {
+            self.trace.markers.push(marker);
+        }
     }
 
     /// A thread is born by clone(2) with these flags.
@@ -163,6 +176,8 @@ impl Collector {
             self.trace.events.sort_by_key(|event| event.time_ns);
             self.trace.names.values_mut().for_each(|names| names.sort_by_key(|naming| naming.time_ns));
         }
+        self.trace.markers.sort_by_key(|marker| marker.time_ns);
+        self.trace.execs.sort_by_key(|exec| exec.time_ns);
         let mut steps: Vec<(u16, u64, u64)> =
             self.cpus.iter().filter_map(|(&cpu, it)| it.step_back.map(|(back, from)| (cpu, back, from))).collect();
         steps.sort_unstable();

@@ -40,9 +40,9 @@ pub enum Cause {
 /// On whose behalf another thread is on the path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct OnBehalf {
-    /// `binder`, `service-lookup`, `lock` or `wake`.
+    /// `binder`, `service-lookup`, `lock`, `wake`, or `fork` for the time before its birth.
     pub wait: &'static str,
-    /// The process that was called, or the thread that held the lock or ended the wait.
+    /// The process that was called, or the thread that held the lock, ended the wait or forked it.
     pub of: String,
 }
 
@@ -168,6 +168,7 @@ impl Sums<'_> {
             }
             Reason::Lock => OnBehalf { wait: "lock", of: name(via.by) },
             Reason::Wake => OnBehalf { wait: "wake", of: name(via.by) },
+            Reason::Fork => OnBehalf { wait: "fork", of: name(via.by) },
         })
     }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::explain::{Explanation, Part};
+use crate::launches::Launch;
 use crate::model::{Counts, Tid, Trace};
 use crate::words;
 
@@ -14,6 +15,8 @@ pub const SCHEMA: u32 = 1;
 pub struct Report<'a> {
     pub schema: u32,
     pub trace: File<'a>,
+    /// In the order in which they begin; empty where a process, a thread or a time is asked for.
+    pub launches: &'a [Launch],
     pub windows: Vec<Window<'a>>,
 }
 

@@ -6,6 +6,7 @@
 pub mod collect;
 pub mod explain;
 pub mod json;
+pub mod launches;
 pub mod model;
 pub mod path;
 pub mod read;

@@ -138,6 +138,37 @@ pub struct Naming {
     pub name: Symbol,
 }
 
+/// What a marker of atrace is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkerKind {
+    /// A slice of the thread begins.
+    Begin,
+    /// A slice of the process begins, which any thread may end.
+    AsyncBegin,
+    AsyncEnd,
+    Instant,
+}
+
+/// A marker of atrace that tells of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marker {
+    pub time_ns: u64,
+    pub tid: Tid,
+    /// The process that the marker names.
+    pub process: Tid,
+    pub kind: MarkerKind,
+    pub name: Symbol,
+}
+
+/// A thread executed a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exec {
+    pub time_ns: u64,
+    pub tid: Tid,
+    /// The program's file, without its folder.
+    pub name: Symbol,
+}
+
 /// A file, read.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
@@ -154,6 +185,10 @@ pub struct Trace {
     pub processes: HashMap<Tid, Tid>,
     /// Longer names of processes (their command lines), where the file has them.
     pub commands: BTreeMap<Tid, String>,
+    /// Those of launches, in the order of time.
+    pub markers: Vec<Marker>,
+    /// In the order of time.
+    pub execs: Vec<Exec>,
     /// What is missing or wrong, in words, in the order in which it was found.
     pub faults: Vec<String>,
 }

@@ -63,6 +63,8 @@ pub enum Reason {
     Lock,
     /// The other thread woke it.
     Wake,
+    /// The other thread forked it.
+    Fork,
 }
 
 /// For whom the thread that was asked about waited.
@@ -149,8 +151,9 @@ impl Walk<'_> {
                 Some(Frame { thread: by, limit, via })
             }
             State::Absent => {
-                let via = frame.via?;
-                Some(Frame { thread: thread.parent?, limit, via: Some(via) })
+                let parent = thread.parent?;
+                let via = frame.via.or(Some(Via { reason: Reason::Fork, by: parent, ended: at }));
+                Some(Frame { thread: parent, limit, via })
             }
             _ => None,
         }

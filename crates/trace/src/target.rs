@@ -23,6 +23,10 @@ pub enum TargetError {
     SeveralProcesses { wanted: String, candidates: Vec<String> },
     #[error("the trace has no thread {tid}; those that ran most: {}", candidates.join(", "))]
     NoThread { tid: Tid, candidates: Vec<String> },
+    #[error("the trace has no launch {wanted}; those found: {}", if launches.is_empty() { "none".to_owned() } else { launches.join(", ") })]
+    NoLaunch { wanted: String, launches: Vec<String> },
+    #[error("no thread of {launch} is in the trace, so its launch cannot be explained; name a process with --process")]
+    NoThreadOfLaunch { launch: String },
     #[error(
         "the window from {from:.6} s to {to:.6} s is empty or outside of the trace, which is from {first:.6} s to {last:.6} s"
     )]
@@ -115,7 +119,7 @@ fn process(trace: &Trace, timelines: &Timelines, wanted: &str) -> Result<Tid, Ta
 }
 
 /// Whether a thread's name is `wanted`. Android's threads have the last 15 bytes of their package's name, others the first 15.
-fn is_cut(name: &str, wanted: &str) -> bool {
+pub fn is_cut(name: &str, wanted: &str) -> bool {
     name == wanted || name.len() == 15 && (wanted.ends_with(name) || wanted.starts_with(name))
 }
 

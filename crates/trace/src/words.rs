@@ -79,6 +79,7 @@ fn waited(on_behalf: &OnBehalf, times: u64) -> String {
         "binder" => format!("in {times} binder call{s} to {of}"),
         "service-lookup" => format!("in {times} service lookup{s} by {of}"),
         "lock" => format!("in {times} wait{s} for a lock held by {of}"),
+        "fork" => format!("until forked by {of}"),
         _ => format!("in {times} wait{s} until woken by {of}"),
     }
 }

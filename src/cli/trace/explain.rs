@@ -9,7 +9,8 @@ use anstyle::Style;
 use crate::cli::output;
 use brisk_trace::explain::{Explanation, explain};
 use brisk_trace::json::{File, Report, SCHEMA, Window};
-use brisk_trace::target::{self, Wanted};
+use brisk_trace::launches::{self, Launch};
+use brisk_trace::target::{self, TargetError, Wanted};
 use brisk_trace::threads::{self, Timelines};
 use brisk_trace::{Trace, read, waterfall, words};
 
@@ -20,18 +21,26 @@ Reads Perfetto's traces, text of ftrace (tracefs's trace, trace-cmd report, atra
 HTML, and trace-cmd's trace.dat (versions 6 and 7), also packed by gzip or zstd. The events sched_switch and sched_waking are needed; cpu_frequency, block, binder, vmscan and
 sched_blocked_reason tell more.
 
-A process is explained by its main thread. Where that waits for another thread, the other one is followed.
+Without --process, --thread, --from and --to, launches are found: by Android's slices, by first
+frames, by forks of the zygote, or by executed programs; the first or that of --launch is
+explained. A process is explained by its main thread. Where that waits for another thread, the other one is followed.
 The parts add up to the window exactly; --from and --to are times of the trace's clock.
 
-Exit code 0 when a window was explained, 1 when none was named; then the busiest processes are listed.
+Exit code 0 when a window was explained, 1 when none was named and no launch found; then the
+busiest processes are listed.
 
 Examples:
+  brisk trace explain trace.pftrace
+  brisk trace explain trace.pftrace --launch com.example.shop
   brisk trace explain trace.dat --process browser
   brisk trace explain trace.txt --thread 4711 --from 12.5 --to 13 --json")]
 pub struct Arguments {
     /// The recorded trace
     #[arg(value_name = "FILE")]
     trace: PathBuf,
+    /// Explain this launch: its number in the list, or its name
+    #[arg(long, value_name = "N|NAME", conflicts_with_all = ["process", "thread", "from", "to"])]
+    launch: Option<String>,
     /// Explain this process: its name or number
     #[arg(long, value_name = "NAME|PID", conflicts_with = "thread")]
     process: Option<String>,
@@ -62,29 +71,64 @@ struct Answer {
     trace: Trace,
     timelines: Timelines,
     notes: Vec<String>,
+    /// Those found, and which of them is explained.
+    launches: Vec<Launch>,
+    launch: Option<usize>,
     explanations: Vec<Explanation>,
 }
 
 /// Reads, explains and prints.
 ///
 /// # Errors
-/// When the file is no trace, or has no such process, thread or window.
+/// When the file is no trace, or has no such process, thread, launch or window.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let answer = answer(arguments)?;
+    output::print(&report(&answer), arguments.json, |_| text(&answer))?;
+    Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn answer(arguments: &Arguments) -> anyhow::Result<Answer> {
     let trace = read::read(&arguments.trace)?;
     let timelines = threads::resolve(&trace);
     let wanted = match (&arguments.process, arguments.thread) {
         (Some(process), _) => Some(Wanted::Process(process.clone())),
         (None, thread) => thread.map(Wanted::Thread),
     };
-    let mut answer = Answer { trace, timelines, notes: Vec::new(), explanations: Vec::new() };
-    if let Some(wanted) = wanted {
-        let (window, notes) = target::find(&answer.trace, &answer.timelines, &wanted, arguments.from, arguments.to)?;
-        answer.notes = notes;
-        answer.explanations.push(explain(&answer.trace, &answer.timelines, window));
+    let mut answer =
+        Answer { trace, timelines, notes: Vec::new(), launches: Vec::new(), launch: None, explanations: Vec::new() };
+    let Answer { trace, timelines, .. } = &answer;
+    let window = match wanted {
+        Some(wanted) => {
+            let (window, notes) = target::find(trace, timelines, &wanted, arguments.from, arguments.to)?;
+            answer.notes = notes;
+            Some(window)
+        }
+        None if arguments.from.is_some() || arguments.to.is_some() => None,
+        None => {
+            let launches = launches::find(trace, timelines);
+            answer.launch = launch(&launches, arguments.launch.as_deref())?;
+            let window = answer.launch.and_then(|place| launches[place].window());
+            answer.launches = launches;
+            window
+        }
+    };
+    answer.explanations.extend(window.map(|window| explain(&answer.trace, &answer.timelines, window)));
+    Ok(answer)
+}
+
+/// Which launch is explained: the wanted one, or else the first that can be.
+fn launch(launches: &[Launch], wanted: Option<&str>) -> Result<Option<usize>, TargetError> {
+    let Some(wanted) = wanted else { return Ok(launches.iter().position(|launch| launch.thread.is_some())) };
+    let listed = launches.iter().enumerate().take(LISTED);
+    let no_launch = || TargetError::NoLaunch {
+        wanted: threads::readable(wanted),
+        launches: listed.map(|(place, launch)| format!("{} {}", place + 1, launch.name)).collect(),
+    };
+    let place = launches::choose(launches, wanted).ok_or_else(no_launch)?;
+    match launches[place].thread {
+        Some(_) => Ok(Some(place)),
+        None => Err(TargetError::NoThreadOfLaunch { launch: launches[place].name.clone() }),
     }
-    let report = report(&answer);
-    output::print(&report, arguments.json, |_| text(&answer))?;
-    Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 fn missing(answer: &Answer) -> Vec<&str> {
@@ -94,14 +138,18 @@ fn missing(answer: &Answer) -> Vec<&str> {
 
 fn report(answer: &Answer) -> Report<'_> {
     let windows = answer.explanations.iter().map(Window::of).collect();
-    Report { schema: SCHEMA, trace: File::of(&answer.trace, missing(answer)), windows }
+    Report { schema: SCHEMA, trace: File::of(&answer.trace, missing(answer)), launches: &answer.launches, windows }
 }
 
 const BOLD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 
+/// How many launches are listed.
+const LISTED: usize = 20;
+
 fn text(answer: &Answer) -> String {
     let mut text = String::new();
+    list(&mut text, answer);
     for explanation in &answer.explanations {
         describe(&mut text, explanation);
     }
@@ -114,6 +162,23 @@ fn text(answer: &Answer) -> String {
         let _ = writeln!(text, "{FAINT}note: {what}{FAINT:#}");
     }
     text
+}
+
+/// The launches, with a mark at the explained one. Writing to a string cannot fail.
+fn list(text: &mut String, answer: &Answer) {
+    for (place, launch) in answer.launches.iter().enumerate().take(LISTED) {
+        let mark = if answer.launch == Some(place) { '>' } else { ' ' };
+        let length = words::ms(launch.to_ns - launch.from_ns);
+        let (from, found) = (launch.from_ns as f64 / 1e9, launch.found.words());
+        let _ = writeln!(text, "{mark}{:>3} {length:>12}  {} at {from:.6} s, {found}", place + 1, launch.name);
+    }
+    match answer.launches.len() {
+        0 => {}
+        count if count > LISTED => {
+            let _ = writeln!(text, "     and {} more, see --json\n", count - LISTED);
+        }
+        _ => text.push('\n'),
+    }
 }
 
 fn describe(text: &mut String, explanation: &Explanation) {

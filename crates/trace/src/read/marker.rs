@@ -1,19 +1,58 @@
-//! What atrace writes into the trace's marker: `B|pid|name`, `E|pid`; other markers have no use here.
+//! What atrace writes into the trace's marker: `B|pid|name`, `E|pid`, `S|pid|name|cookie`, `F|pid|name|cookie`, `I|pid|name`.
 
 use crate::collect::Collector;
-use crate::model::{Kind, Tid};
+use crate::model::{Kind, Marker, MarkerKind, Tid};
+
+/// The first slice of an application's frame; newer Androids add a number.
+pub const FRAME: &str = "Choreographer#doFrame";
+/// Slices of launches, by their beginnings; those of system_server, then those of an application's main thread.
+const OF_LAUNCHES: [&str; 9] = [
+    "launching: ",
+    "launchingActivity#",
+    "MetricsLogger:launchObserverNotifyIntentStarted",
+    "bindApplication",
+    "activityStart",
+    "activityResume",
+    "performCreate:",
+    "reportFullyDrawn",
+    FRAME,
+];
 
 /// The event that a marker of thread `tid` is. The process that it names is the thread's.
-pub fn kind(text: &str, tid: Tid, collector: &mut Collector) -> Option<Kind> {
+pub fn kind(text: &str, time_ns: u64, tid: Tid, collector: &mut Collector) -> Option<Kind> {
     let text = text.trim_end();
     if text == "E" || text.starts_with("E|") {
         return Some(Kind::SliceEnd);
     }
-    let (process, name) = text.strip_prefix("B|")?.split_once('|')?;
-    collector.process_of(tid, process.parse().ok()?);
+    let (letter, rest) = text.split_once('|')?;
+    let (process, name) = rest.split_once('|')?;
+    let process = process.parse().ok()?;
+    let (kind, name) = match letter {
+        "B" => (MarkerKind::Begin, name),
+        "S" => (MarkerKind::AsyncBegin, without_cookie(name)),
+        "F" => (MarkerKind::AsyncEnd, without_cookie(name)),
+        "I" => (MarkerKind::Instant, name),
+        _ => return None,
+    };
+    if let Some(first) = OF_LAUNCHES.iter().find(|first| name.starts_with(*first)) {
+        let name = collector.symbol(if *first == FRAME { FRAME } else { name });
+        collector.mark(Marker { time_ns, tid, process, kind, name });
+    }
+    if kind != MarkerKind::Begin {
+        return None;
+    }
+    collector.process_of(tid, process);
     // ART names the holder; the wake-up tells it as well, also where the lock is not of ART.
     let is_lock = ["Lock contention on ", "monitor contention with owner "].iter().any(|it| name.starts_with(it));
     Some(Kind::SliceBegin { is_lock })
+}
+
+/// A name can contain bars; a cookie is a number.
+fn without_cookie(name: &str) -> &str {
+    match name.rsplit_once('|') {
+        Some((name, cookie)) if cookie.parse::<i64>().is_ok() => name,
+        _ => name,
+    }
 }
 
 #[cfg(test)]
@@ -37,10 +76,33 @@ mod tests {
             ("\u{e9}", None),
             ("trace_event_clock_sync: parent_ts=1", None),
         ] {
-            assert_eq!(kind(text, 9, &mut Collector::new("text")), expected, "{text}");
+            assert_eq!(kind(text, 1, 9, &mut Collector::new("text")), expected, "{text}");
         }
         let mut collector = Collector::new("text");
-        kind("B|7|a", 9, &mut collector);
+        kind("B|7|a", 1, 9, &mut collector);
         assert_eq!(collector.finish().processes.get(&9), Some(&7));
+    }
+
+    #[test]
+    fn markers_of_launches_are_kept() {
+        for (text, expected) in [
+            ("S|7|launching: com.a|0", Some((MarkerKind::AsyncBegin, "launching: com.a"))),
+            ("F|7|launching: com.a|-1", Some((MarkerKind::AsyncEnd, "launching: com.a"))),
+            ("F|7|launching: com.a", Some((MarkerKind::AsyncEnd, "launching: com.a"))),
+            (
+                "I|7|launchingActivity#1:completed-cold:com.a",
+                Some((MarkerKind::Instant, "launchingActivity#1:completed-cold:com.a")),
+            ),
+            ("B|7|Choreographer#doFrame 4711", Some((MarkerKind::Begin, FRAME))),
+            ("B|7|a|b", None),
+            ("C|7|launching: a|4", None),
+        ] {
+            let mut collector = Collector::new("text");
+            kind(text, 5, 9, &mut collector);
+            let trace = collector.finish();
+            let found = trace.markers.first().map(|it| (it.kind, trace.symbols.text(it.name)));
+            assert_eq!(found, expected, "{text}");
+            assert!(trace.markers.iter().all(|it| (it.time_ns, it.tid, it.process) == (5, 9, 7)));
+        }
     }
 }

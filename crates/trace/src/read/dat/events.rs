@@ -74,7 +74,7 @@ fn kind(header: &Header, record: &Record<'_>, tid: Tid, time_ns: u64, collector:
             record.number("flags")?,
         )),
         "binder_transaction_received" => Kind::BinderReceived { id: record.u32("debug_id")? },
-        "print" | "tracing_mark_write" => marker::kind(&record.text("buf")?, tid, collector)?,
+        "print" | "tracing_mark_write" => marker::kind(&record.text("buf")?, time_ns, tid, collector)?,
         event => life(event, record, tid, time_ns, collector)?,
     })
 }

@@ -83,7 +83,9 @@ impl Reader<'_> {
             Message::BlockRqComplete(of) => Kind::BlockComplete { device: device(of.dev) },
             Message::BinderTransaction(of) => Kind::BinderCall(call(of)?),
             Message::BinderTransactionReceived(of) => Kind::BinderReceived { id: of.debug_id as u32 },
-            Message::Print(print) => marker::kind(&String::from_utf8_lossy(&print.buf), running, self.collector)?,
+            Message::Print(print) => {
+                marker::kind(&String::from_utf8_lossy(&print.buf), time_ns, running, self.collector)?
+            }
             Message::Generic(of) => match &of.event_name[..] {
                 b"page_fault_user" => Kind::PageFault,
                 b"sys_enter_futex" | b"contention_begin" => Kind::LockBegin,

@@ -58,7 +58,7 @@ fn kind(line: &Line<'_>, collector: &mut Collector) -> Option<Kind> {
         }
         "tracing_mark_write" | "print" | "0" => {
             let text = rest.strip_prefix("tracing_mark_write: ").unwrap_or(rest);
-            marker::kind(text, line.tid, collector)?
+            marker::kind(text, line.time_ns, line.tid, collector)?
         }
         _ => return None,
     })
