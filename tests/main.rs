@@ -27,6 +27,7 @@ mod report_properties;
 mod service_user;
 mod static_brisk;
 mod top;
+mod trace_browser;
 mod trace_explain;
 #[path = "../xtask/src/evidence/traceability.rs"]
 mod traceability;

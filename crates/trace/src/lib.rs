@@ -5,6 +5,7 @@
 
 pub mod collect;
 pub mod explain;
+pub mod html;
 pub mod json;
 pub mod launches;
 pub mod model;

@@ -107,7 +107,8 @@ fn title(cause: Cause) -> &'static str {
     }
 }
 
-fn phrase(cause: Cause, subject: Option<&str>) -> String {
+/// A cause with its subject.
+pub fn phrase(cause: Cause, subject: Option<&str>) -> String {
     let text = title(cause);
     match (cause, subject) {
         (Cause::Frequency, Some(cpu)) => format!("running slowed by the frequency of {cpu}"),

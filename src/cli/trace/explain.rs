@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::Style;
+use anyhow::Context as _;
 
 use crate::cli::output;
 use brisk_trace::explain::{Explanation, explain};
@@ -12,7 +13,7 @@ use brisk_trace::json::{File, Report, SCHEMA, Window};
 use brisk_trace::launches::{self, Launch};
 use brisk_trace::target::{self, TargetError, Wanted};
 use brisk_trace::threads::{self, Timelines};
-use brisk_trace::{Trace, read, waterfall, words};
+use brisk_trace::{Trace, html, read, waterfall, words};
 
 /// Arguments of `brisk trace explain`.
 #[derive(Debug, clap::Args)]
@@ -31,7 +32,7 @@ busiest processes are listed.
 
 Examples:
   brisk trace explain trace.pftrace
-  brisk trace explain trace.pftrace --launch com.example.shop
+  brisk trace explain trace.pftrace --launch com.example.shop --html shop.html
   brisk trace explain trace.dat --process browser
   brisk trace explain trace.txt --thread 4711 --from 12.5 --to 13 --json")]
 pub struct Arguments {
@@ -53,6 +54,9 @@ pub struct Arguments {
     /// End the window at this time of the trace, in seconds
     #[arg(long, value_name = "S", value_parser = nanoseconds)]
     to: Option<u64>,
+    /// Write a page to zoom and search in, for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -80,9 +84,13 @@ struct Answer {
 /// Reads, explains and prints.
 ///
 /// # Errors
-/// When the file is no trace, or has no such process, thread, launch or window.
+/// When the file is no trace, has no such process, thread, launch or window, or the page cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let answer = answer(arguments)?;
+    if let (Some(file), Some(explanation)) = (&arguments.html, answer.explanations.first()) {
+        let page = html::render(&answer.trace, explanation, &answer.launches, answer.launch, &missing(&answer));
+        std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     output::print(&report(&answer), arguments.json, |_| text(&answer))?;
     Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -167,7 +175,7 @@ fn text(answer: &Answer) -> String {
 /// The launches, with a mark at the explained one. Writing to a string cannot fail.
 fn list(text: &mut String, answer: &Answer) {
     for (place, launch) in answer.launches.iter().enumerate().take(LISTED) {
-        let mark = if answer.launch == Some(place) { '>' } else { ' ' };
+        let mark = if answer.launch == Some(place) { '*' } else { ' ' };
         let length = words::ms(launch.to_ns - launch.from_ns);
         let (from, found) = (launch.from_ns as f64 / 1e9, launch.found.words());
         let _ = writeln!(text, "{mark}{:>3} {length:>12}  {} at {from:.6} s, {found}", place + 1, launch.name);
