@@ -102,7 +102,7 @@ pub fn bootchart_archive(bytes: &[u8]) {
     let _ = read::read_bytes(bytes, &SMALL);
 }
 
-/// A trace of the scheduler, explained for each of its threads: the parts are the window.
+/// A trace of the scheduler, explained for each of its threads and its launches: the parts are the window.
 pub fn trace_files(bytes: &[u8]) {
     let Ok(trace) = brisk::trace::read::read_bytes(std::path::Path::new("fuzz"), bytes) else { return };
     let timelines = brisk::trace::threads::resolve(&trace);
@@ -110,12 +110,22 @@ pub fn trace_files(bytes: &[u8]) {
     if from_ns == to_ns {
         return;
     }
-    for thread in 0..timelines.threads.len().min(20) as u32 {
-        let window = brisk::trace::explain::Window { thread, from_ns, to_ns };
+    let launches = brisk::trace::launches::find(&trace, &timelines);
+    for launch in &launches {
+        assert!(from_ns <= launch.from_ns && launch.from_ns < launch.to_ns && launch.to_ns <= to_ns, "{launch:?}");
+    }
+    let whole = (0..timelines.threads.len().min(20) as u32).map(|thread| brisk::trace::explain::Window {
+        thread,
+        from_ns,
+        to_ns,
+    });
+    for window in whole.chain(launches.iter().filter_map(brisk::trace::launches::Launch::window).take(5)) {
         let explanation = brisk::trace::explain::explain(&trace, &timelines, window);
-        assert_eq!(explanation.parts.iter().map(|part| part.ns).sum::<u64>(), to_ns - from_ns);
+        let parts_ns: u64 = explanation.parts.iter().map(|part| part.ns).sum();
+        assert_eq!(parts_ns, window.to_ns - window.from_ns);
         let groups = brisk::trace::words::groups(&explanation);
         assert!(brisk::trace::waterfall::draw(&explanation, &groups).lines().count() <= 14);
+        assert!(brisk::trace::html::render(&trace, &explanation, &launches, None, &[]).trim_end().ends_with("</html>"));
     }
 }
 

@@ -1,13 +1,14 @@
 //! The launches of a trace, found by themselves: by Android's slices, by first frames, by forks of the zygote, or by programs
 //! that were executed. Only the first of these ways that finds any is used, as the later ones would find helpers too.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
 use crate::explain::Window;
-use crate::model::{Kind, Leaving, Marker, MarkerKind, Tid, Trace};
-use crate::read::marker::FRAME;
+use crate::model::{Kind, Leaving, Marker, MarkerKind, Symbol, Tid, Trace};
+use crate::read::marker::{FRAME, INTENT};
 use crate::target::{is_called, is_cut};
 use crate::threads::{Index, State, Timelines, readable};
 
@@ -15,6 +16,9 @@ use crate::threads::{Index, State, Timelines, readable};
 const READY_NS: u64 = 200_000_000;
 /// A second activity of the same process within this time belongs to the same launch.
 const SAME_LAUNCH_NS: u64 = 5_000_000_000;
+
+/// More launches than a recording can have; it bounds what forged markers cost.
+const MOST_LAUNCHES: usize = 1000;
 
 /// How a launch was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -87,42 +91,40 @@ pub fn choose(launches: &[Launch], wanted: &str) -> Option<usize> {
 /// Slices of system_server: `launching: PACKAGE`, and since Android 13 `launchingActivity#N` with the package in an instant
 /// `launchingActivity#N:completed-cold:PACKAGE`.
 fn launching(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
-    let text = |marker: &Marker| trace.symbols.text(marker.name);
+    let completed = completed(trace);
     let mut launches: Vec<Launch> = Vec::new();
     let mut intent: Option<u64> = None;
-    for (number, begin) in trace.markers.iter().enumerate() {
-        let name = text(begin);
-        if begin.kind == MarkerKind::Begin && name.starts_with("MetricsLogger:launchObserverNotifyIntentStarted") {
-            intent = Some(begin.time_ns);
-        }
-        if begin.kind != MarkerKind::AsyncBegin {
-            continue;
-        }
-        let later = &trace.markers[number + 1..];
-        let is_end =
-            |it: &&Marker| it.kind == MarkerKind::AsyncEnd && it.name == begin.name && it.process == begin.process;
-        let end = later.iter().find(is_end);
-        let package = match name.strip_prefix("launching: ") {
-            Some(package) => Some(package),
-            None => completed(trace, later, name),
-        };
-        let since = intent.take();
-        // One without an end was given up, or the trace ends before it.
-        if let (Some(end), Some(package)) = (end, package) {
-            let from_ns = since.unwrap_or(begin.time_ns);
-            launches.push(of_package(trace, timelines, package, from_ns, end.time_ns));
+    // Since when each slice is open. One that is never closed was given up, or the trace ends before.
+    let mut open: HashMap<(Tid, Symbol), u64> = HashMap::new();
+    for marker in &trace.markers {
+        let name = trace.symbols.text(marker.name);
+        match marker.kind {
+            MarkerKind::Begin if name == INTENT => intent = Some(marker.time_ns),
+            MarkerKind::AsyncBegin => {
+                open.insert((marker.process, marker.name), intent.take().unwrap_or(marker.time_ns));
+            }
+            MarkerKind::AsyncEnd if launches.len() < MOST_LAUNCHES => {
+                let from_ns = open.remove(&(marker.process, marker.name));
+                let package = name.strip_prefix("launching: ").or_else(|| completed.get(name).copied());
+                if let (Some(from_ns), Some(package)) = (from_ns, package) {
+                    launches.push(of_package(trace, timelines, package, from_ns, marker.time_ns));
+                }
+            }
+            _ => {}
         }
     }
     launches
 }
 
-/// The package of `launchingActivity#N`, where the launch was completed.
-fn completed<'t>(trace: &'t Trace, later: &[Marker], name: &str) -> Option<&'t str> {
-    later.iter().filter(|it| it.kind == MarkerKind::Instant).find_map(|it| {
-        let (how, package) =
-            trace.symbols.text(it.name).strip_prefix(name)?.strip_prefix(":completed")?.split_once(':')?;
-        (how != "-same-process").then_some(package)
-    })
+/// The package of each `launchingActivity#N` that was completed.
+fn completed(trace: &Trace) -> HashMap<&str, &str> {
+    let instants = trace.markers.iter().filter(|it| it.kind == MarkerKind::Instant);
+    let completed = instants.filter_map(|it| {
+        let (launch, rest) = trace.symbols.text(it.name).split_once(':')?;
+        let (how, package) = rest.strip_prefix("completed")?.split_once(':')?;
+        (how != "-same-process").then_some((launch, package))
+    });
+    completed.collect()
 }
 
 fn of_package(trace: &Trace, timelines: &Timelines, package: &str, from_ns: u64, to_ns: u64) -> Launch {
@@ -158,25 +160,29 @@ fn mains(timelines: &Timelines) -> impl Iterator<Item = (Index, Tid)> {
 /// An activity that starts, and the first frame after it.
 fn first_frames(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
     let mut launches: Vec<Launch> = Vec::new();
-    for (number, start) in trace.markers.iter().enumerate() {
-        let is_known = launches.iter().any(|launch| {
-            launch.pid == Some(start.process) && start.time_ns < launch.to_ns.saturating_add(SAME_LAUNCH_NS)
-        });
-        if start.tid != start.process || !is_start(trace, start) || is_known {
-            continue;
+    let mains: HashMap<Tid, Index> = mains(timelines).map(|(thread, pid)| (pid, thread)).collect();
+    // By process: since when an activity starts, and when the last launch ended.
+    let mut starts: HashMap<Tid, u64> = HashMap::new();
+    let mut ended: HashMap<Tid, u64> = HashMap::new();
+    for marker in trace.markers.iter().filter(|marker| marker.tid == marker.process) {
+        let (name, pid) = (trace.symbols.text(marker.name), marker.process);
+        if is_start(trace, marker) {
+            let is_same = ended.get(&pid).is_some_and(|end| marker.time_ns < end.saturating_add(SAME_LAUNCH_NS));
+            if !is_same {
+                starts.entry(pid).or_insert(marker.time_ns);
+            }
+        } else if (name == FRAME || name.starts_with("reportFullyDrawn"))
+            && launches.len() < MOST_LAUNCHES
+            && let Some(start) = starts.remove(&pid)
+            && let Some(&thread) = mains.get(&pid)
+        {
+            let of = &timelines.threads[thread as usize];
+            let from_ns = if of.parent.is_some() { trace.time_ns(of.life(trace).0).min(start) } else { start };
+            let (name, to_ns) = (self::name(trace, pid, marker.time_ns), slice_end(trace, marker));
+            let (found, thread) = (Found::FirstFrame, Some(thread));
+            launches.push(Launch { name, found, pid: Some(pid), from_ns, to_ns, thread });
+            ended.insert(pid, to_ns);
         }
-        let Some((thread, pid)) = mains(timelines).filter(|(_, pid)| *pid == start.process).last() else { continue };
-        let is_frame = |it: &&Marker| {
-            let name = trace.symbols.text(it.name);
-            it.tid == start.tid && (name == FRAME || name.starts_with("reportFullyDrawn"))
-        };
-        let Some(frame) = trace.markers[number..].iter().find(is_frame) else { continue };
-        let born = trace.time_ns(timelines.threads[thread as usize].life(trace).0);
-        let is_cold = timelines.threads[thread as usize].parent.is_some();
-        let from_ns = if is_cold { born.min(start.time_ns) } else { start.time_ns };
-        let name = name(trace, pid, frame.time_ns);
-        let to_ns = slice_end(trace, frame);
-        launches.push(Launch { name, found: Found::FirstFrame, pid: Some(pid), from_ns, to_ns, thread: Some(thread) });
     }
     launches
 }
@@ -212,7 +218,7 @@ fn forks_of_zygote(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
         let to_ns = ready_ns(trace, timelines, thread);
         Launch { name, found: Found::Zygote, pid: Some(pid), from_ns, to_ns, thread: Some(thread) }
     };
-    born.map(launch).collect()
+    born.take(MOST_LAUNCHES).map(launch).collect()
 }
 
 /// Processes that executed a program; the last one gives the name, as shells and wrappers execute others.
@@ -227,18 +233,15 @@ fn execs(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
             continue;
         };
         let name = readable(trace.symbols.text(exec.name));
-        let of = &timelines.threads[thread as usize];
-        let from_ns = if of.parent.is_some() { trace.time_ns(of.life(trace).0) } else { exec.time_ns };
-        let to_ns = ready_ns(trace, timelines, thread);
-        let launch = Launch {
-            name: name.clone(),
-            found: Found::Exec,
-            pid: Some(exec.tid),
-            from_ns,
-            to_ns,
-            thread: Some(thread),
-        };
-        launches.entry(thread).or_insert(launch).name = name;
+        match launches.entry(thread) {
+            Entry::Occupied(mut launch) => launch.get_mut().name = name,
+            Entry::Vacant(entry) => {
+                let of = &timelines.threads[thread as usize];
+                let from_ns = if of.parent.is_some() { trace.time_ns(of.life(trace).0) } else { exec.time_ns };
+                let (pid, to_ns) = (Some(exec.tid), ready_ns(trace, timelines, thread));
+                entry.insert(Launch { name, found: Found::Exec, pid, from_ns, to_ns, thread: Some(thread) });
+            }
+        }
     }
     launches.into_values().collect()
 }

@@ -5,11 +5,13 @@ use crate::model::{Kind, Marker, MarkerKind, Tid};
 
 /// The first slice of an application's frame; newer Androids add a number.
 pub const FRAME: &str = "Choreographer#doFrame";
+/// system_server has got an intent that may start an activity.
+pub const INTENT: &str = "MetricsLogger:launchObserverNotifyIntentStarted";
 /// Slices of launches, by their beginnings; those of system_server, then those of an application's main thread.
 const OF_LAUNCHES: [&str; 9] = [
     "launching: ",
     "launchingActivity#",
-    "MetricsLogger:launchObserverNotifyIntentStarted",
+    INTENT,
     "bindApplication",
     "activityStart",
     "activityResume",

@@ -1,4 +1,4 @@
-//! Perfetto's files: protobuf (docs/reference/trace-packet-proto.md of its repository), packet by packet.
+//! Perfetto's files: protobuf (protos/perfetto/trace/trace_packet.proto of its repository), packet by packet.
 //!
 //! prost reads the messages. The crate perfetto_protos has all of them, hundreds of events without use here.
 
