@@ -18,7 +18,7 @@ const READY_NS: u64 = 200_000_000;
 const SAME_LAUNCH_NS: u64 = 5_000_000_000;
 
 /// More launches than a recording can have; it bounds what forged markers cost.
-const MOST_LAUNCHES: usize = 1000;
+const MAX_LAUNCHES: usize = 1000;
 
 /// How a launch was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -103,7 +103,7 @@ fn launching(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
             MarkerKind::AsyncBegin => {
                 open.insert((marker.process, marker.name), intent.take().unwrap_or(marker.time_ns));
             }
-            MarkerKind::AsyncEnd if launches.len() < MOST_LAUNCHES => {
+            MarkerKind::AsyncEnd if launches.len() < MAX_LAUNCHES => {
                 let from_ns = open.remove(&(marker.process, marker.name));
                 let package = name.strip_prefix("launching: ").or_else(|| completed.get(name).copied());
                 if let (Some(from_ns), Some(package)) = (from_ns, package) {
@@ -172,7 +172,7 @@ fn first_frames(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
                 starts.entry(pid).or_insert(marker.time_ns);
             }
         } else if (name == FRAME || name.starts_with("reportFullyDrawn"))
-            && launches.len() < MOST_LAUNCHES
+            && launches.len() < MAX_LAUNCHES
             && let Some(start) = starts.remove(&pid)
             && let Some(&thread) = mains.get(&pid)
         {
@@ -218,7 +218,7 @@ fn forks_of_zygote(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
         let to_ns = ready_ns(trace, timelines, thread);
         Launch { name, found: Found::Zygote, pid: Some(pid), from_ns, to_ns, thread: Some(thread) }
     };
-    born.take(MOST_LAUNCHES).map(launch).collect()
+    born.take(MAX_LAUNCHES).map(launch).collect()
 }
 
 /// Processes that executed a program; the last one gives the name, as shells and wrappers execute others.
