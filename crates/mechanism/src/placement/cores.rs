@@ -1,7 +1,10 @@
 //! Which cores can be reserved for the foreground, with equal or unequal capacities.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
+use super::ablation::{Part, is_off};
 use brisk_base::insertion_sort::insertion_sort;
 use brisk_sys::sched::uclamp::Fitting;
 
@@ -22,6 +25,8 @@ pub struct Core {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     cores: Vec<Core>,
+    /// The first CPU of each CPU's core, where cores have several threads.
+    first_siblings: BTreeMap<u32, u32>,
     /// How the scheduler fits a clamped thread on a core, where it supports capacities and clamps.
     fitting: Option<Fitting>,
 }
@@ -40,7 +45,13 @@ impl Machine {
     pub fn new(mut cores: Vec<Core>) -> Self {
         insertion_sort(&mut cores, |one, next| (one.capacity, one.cpu) < (next.capacity, next.cpu));
         cores.dedup_by_key(|core| core.cpu);
-        Self { cores, fitting: None }
+        Self { cores, ..Self::default() }
+    }
+
+    /// The same machine with the first CPU of each CPU's core; a CPU that is missing is a core of its own.
+    #[must_use]
+    pub fn with_siblings(self, first_siblings: BTreeMap<u32, u32>) -> Self {
+        Self { first_siblings, ..self }
     }
 
     /// The same machine with this fitting of clamped threads.
@@ -82,7 +93,33 @@ impl Machine {
         self.cores.iter().any(|core| Some(core.capacity) == smallest && cpus.contains(&core.cpu))
     }
 
-    /// Reserves `count` cores; `None` when `count` is zero or no core would be left for other threads.
+    /// The core of a CPU, named by its first CPU.
+    fn core_of(&self, cpu: u32) -> u32 {
+        self.first_siblings.get(&cpu).copied().filter(|_| !is_off(Part::WholeCores)).unwrap_or(cpu)
+    }
+
+    /// The number of cores that `cpus` are threads of.
+    pub fn core_count(&self, cpus: &[u32]) -> usize {
+        let cores: BTreeSet<u32> = cpus.iter().map(|&cpu| self.core_of(cpu)).collect();
+        cores.len()
+    }
+
+    /// Reserves `count` cores with all their threads, because a thread slows down its siblings; `None` when `count` is zero or
+    /// no core would be left for other threads.
+    pub fn reserve_cores(&self, count: usize) -> Option<Split> {
+        let mut taken = Vec::new();
+        for core in self.cores.iter().map(|core| self.core_of(core.cpu)) {
+            if taken.len() < count && !taken.contains(&core) {
+                taken.push(core);
+            }
+        }
+        let (reserved, rest): (Vec<Core>, Vec<Core>) =
+            self.cores.iter().partition(|core| taken.contains(&self.core_of(core.cpu)));
+        let is_possible = count > 0 && taken.len() == count && !rest.is_empty();
+        is_possible.then(|| Split { reserved: ascending(&reserved), rest: ascending(&rest) })
+    }
+
+    /// Reserves `count` CPUs, whatever cores they are threads of; `None` when `count` is zero or no CPU would be left.
     pub fn reserve(&self, count: usize) -> Option<Split> {
         if count == 0 || count >= self.cores.len() {
             return None;
@@ -95,7 +132,7 @@ impl Machine {
     #[must_use]
     pub fn only(&self, online: &[u32]) -> Self {
         let cores = self.cores.iter().copied().filter(|core| online.contains(&core.cpu)).collect();
-        Self { cores, fitting: self.fitting }
+        Self { cores, ..self.clone() }
     }
 }
 
@@ -134,6 +171,35 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
+    fn whole_cores_are_reserved_where_they_have_threads() {
+        // Core of each CPU: x86 numbers second threads after all first ones, POWER next to them. A hybrid has single ones.
+        let (x86, power) = ([0, 1, 2, 3, 0, 1, 2, 3], [0, 0, 0, 0, 4, 4, 4, 4]);
+        let hybrid = [0, 0, 2, 2, 4, 5];
+        for (cores, capacity, online, count, expected) in [
+            (&x86[..], 1024, 8, 1, Some((vec![3, 7], vec![0, 1, 2, 4, 5, 6]))),
+            (&x86, 1024, 8, 3, Some((vec![1, 2, 3, 5, 6, 7], vec![0, 4]))),
+            (&x86, 1024, 8, 4, None),
+            (&x86, 1024, 8, 0, None),
+            (&x86, 1024, 7, 1, Some((vec![2, 6], vec![0, 1, 3, 4, 5]))),
+            (&power, 1024, 8, 1, Some((vec![4, 5, 6, 7], vec![0, 1, 2, 3]))),
+            (&power, 1024, 8, 2, None),
+            (&power, 1024, 4, 1, None),
+            (&hybrid, 700, 6, 1, Some((vec![2, 3], vec![0, 1, 4, 5]))),
+            (&hybrid, 700, 6, 3, Some((vec![0, 1, 2, 3, 5], vec![4]))),
+        ] {
+            let cpus: Vec<(u32, u32)> =
+                (0..).zip(cores).map(|(cpu, _)| (cpu, if cpu < 4 { 1024 } else { capacity })).collect();
+            let machine = Machine::of(&cpus).with_siblings((0..).zip(cores.iter().copied()).collect());
+            let machine = machine.only(&(0..online).collect::<Vec<u32>>());
+            let found = machine.reserve_cores(count);
+            let expected = expected.map(|(reserved, rest)| Split { reserved, rest });
+            assert_eq!(found, expected, "{count} of {online} {cores:?}");
+            assert_eq!(found.map_or(count, |split| machine.core_count(&split.reserved)), count);
+        }
+    }
+
+    // Verifies PLACE-4.
+    #[test]
     fn clamps_to_the_smallest_online_core_if_another_is_bigger() {
         let exactly = Some(Fitting::Exactly);
         let phone = [(0, 320), (1, 320), (4, 780), (7, 1024)];
@@ -166,6 +232,7 @@ mod tests {
             let cores: Vec<_> = (0..count).map(|cpu| (cpu, 1 + random.below(1024) as u32)).collect();
             let machine = Machine::of(&cores);
             for wanted in 0..=count as usize + 1 {
+                assert_eq!(machine.reserve_cores(wanted), machine.reserve(wanted), "each CPU is a core");
                 let Some(Split { reserved, rest }) = machine.reserve(wanted) else {
                     assert!(wanted == 0 || wanted >= count as usize);
                     continue;

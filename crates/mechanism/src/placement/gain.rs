@@ -139,7 +139,7 @@ pub fn advise(gain_bound: f64, parallelism: f64, minimum_gain: f64, machine: &Ma
         return Advice::Nothing;
     }
     let cores = (parallelism - CORE_SLACK).ceil().max(1.0) as usize;
-    if machine.reserve(cores).is_some() { Advice::Isolate { cores } } else { Advice::Weight }
+    if machine.reserve_cores(cores).is_some() { Advice::Isolate { cores } } else { Advice::Weight }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! share of every resource, and `storage` lowers the I/O priority of threads that keep the foreground waiting for disks.
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
+mod ablation;
 mod automatic;
 mod back_off;
 pub mod config;

@@ -5,7 +5,7 @@ use super::cores::{Core, FULL_CAPACITY, Machine};
 use crate::{Support, SupportState};
 use brisk_sys::Root;
 use brisk_sys::cgroup::membership::Groups;
-use brisk_sys::cpu::{capacity, hotplug};
+use brisk_sys::cpu::{capacity, hotplug, topology};
 use brisk_sys::io::io_priority::{self, IoPriority};
 use brisk_sys::sched::autogroup;
 use brisk_sys::sched::threads::{self, Sensing};
@@ -34,7 +34,8 @@ pub fn machine(root: &Root) -> Machine {
     let core = |&cpu: &u32| Core { cpu, capacity: capacities.get(&cpu).copied().unwrap_or(FULL_CAPACITY) };
     // A scheduler that exposes no capacities does not place threads by them.
     let fitting = Fitting::of(root).filter(|_| capacity::is_reported(root, &online));
-    Machine::new(online.iter().map(core).collect()).with_fitting(fitting)
+    let siblings = online.iter().filter_map(|&cpu| Some((cpu, topology::first_sibling(root, cpu)?))).collect();
+    Machine::new(online.iter().map(core).collect()).with_fitting(fitting).with_siblings(siblings)
 }
 
 /// The support on this device under `config`; `decision` is whether placement is on, and why.
@@ -150,6 +151,10 @@ mod tests {
         assert_eq!(machine(&root), unequal.with_fitting(Some(Fitting::Exactly)));
         write(root.path("/proc/self/schedstat"), "1 2 3");
         let enabled = PlacementConfig { enabled: Enabled::On, ..PlacementConfig::default() };
+        write(cpu("cpu2/topology/thread_siblings_list"), "2-3");
+        write(cpu("cpu3/topology/thread_siblings_list"), "2-3");
+        let reserved = machine(&root).reserve_cores(1).unwrap();
+        assert_eq!((reserved.reserved, reserved.rest), (vec![2, 3], vec![0]), "CPU 0 is a core of its own");
         let support = support_of(&root, &enabled);
         assert!(support.reason.contains("nice values and by utilisation clamps (uclamp.max 446)"), "{support:?}");
     }

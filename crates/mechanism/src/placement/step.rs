@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ablation::{Part, is_off};
 use super::cores::{Machine, Split};
 pub use crate::DesiredValues;
 use crate::Target;
@@ -74,7 +75,7 @@ impl Step {
 
     /// The upper clamp that this step sets.
     pub fn smallest_core_clamp(&self, machine: &Machine) -> Option<u32> {
-        (self.kind() != StepKind::Isolate).then(|| machine.smallest_core_clamp()).flatten()
+        (self.kind() != StepKind::Isolate && !is_off(Part::Clamp)).then(|| machine.smallest_core_clamp()).flatten()
     }
 
     /// The changes of its mask, priority or groups.

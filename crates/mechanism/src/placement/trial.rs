@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::ablation::{Part, is_off};
 use super::gain::Totals;
 use super::threads::classify::Class;
 use super::threads::roster::Roster;
@@ -83,7 +84,7 @@ impl Trial {
         }
         let (ran, runs) = (self.before.run_rate(), self.after.run_rate());
         // The step changes the waiting time, so only the run time shows how much the foreground has to do.
-        if runs < ran * IDLE_RUN_RATIO && self.extensions < EXTENSIONS {
+        if runs < ran * IDLE_RUN_RATIO && self.may_be_extended() {
             self.extensions += 1;
             self.ends = now + self.length;
             self.after = Totals::default();
@@ -94,7 +95,7 @@ impl Trial {
         if waits_less && runs >= ran * MINIMUM_RUN_RATIO {
             return TrialVerdict::Helps;
         }
-        if !waits_less && waits <= waited * EXTENSION_WAIT_RATIO && self.extensions < EXTENSIONS {
+        if !waits_less && waits <= waited * EXTENSION_WAIT_RATIO && self.may_be_extended() {
             self.extensions += 1;
             self.ends = now + self.length;
             return TrialVerdict::Open;
@@ -105,6 +106,10 @@ impl Trial {
             waits * 100.0
         );
         if waits_less { TrialVerdict::Unclear(why) } else { TrialVerdict::Useless(why) }
+    }
+
+    fn may_be_extended(&self) -> bool {
+        self.extensions < EXTENSIONS && !is_off(Part::Extension)
     }
 
     /// The confirming, longer trial from `now` on, because one result may be chance; `None` when this was it.

@@ -11,3 +11,4 @@ pub mod idle_time;
 pub mod load;
 pub mod loadavg;
 pub mod ticks;
+pub mod topology;

@@ -31,7 +31,7 @@ impl PlacementPolicy {
 
     /// True while the foreground has no more busy threads than reserved cores.
     pub(super) fn fits(&self, split: &Split) -> bool {
-        self.roster.busy_foreground_threads().count() <= split.reserved.len()
+        self.roster.busy_foreground_threads().count() <= self.machine.core_count(&split.reserved)
     }
 
     /// Applies the step in force to the threads that it restricts now, and releases all others.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{LEASE, PlacementPolicy};
 use crate::Decision;
+use crate::placement::ablation::{Part, is_off};
 use crate::placement::step::{Step, affinity_demand};
 use brisk_sys::BootTime;
 
@@ -30,7 +31,9 @@ impl PlacementPolicy {
     /// CPU. The kernel wakes a thread on its previous CPU: a helper would wait for the thread that it helps, beside a CPU that
     /// runs only bulk threads. The masks last until the next sample because a sleeping thread moves only when it wakes.
     pub(super) fn spread_foreground(&mut self, now: BootTime) -> Vec<Decision> {
-        let Some(held) = self.held.as_mut().filter(|held| held.step == Step::Weight && !held.is_spread) else {
+        let Some(held) =
+            self.held.as_mut().filter(|held| held.step == Step::Weight && !held.is_spread && !is_off(Part::Spread))
+        else {
             return Vec::new();
         };
         let foreground = self.roster.active_foreground_threads();

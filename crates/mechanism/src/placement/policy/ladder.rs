@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{EVIDENCE, Held, IDLE_DEMAND, PlacementPolicy, WINDOW};
-use crate::placement::cores::Split;
+use crate::placement::ablation::{Part, is_off};
+use crate::placement::cores::{Machine, Split};
 use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise};
 use crate::placement::step::{Step, StepKind};
 use crate::placement::trial::{MissedPeriod, PeriodicThreads, Trial, TrialVerdict, waits_less};
@@ -58,7 +59,8 @@ impl PlacementPolicy {
         if let Some(trial) = &mut held.trial {
             match trial.take(now, totals) {
                 TrialVerdict::Open => {
-                    if missing_cores(&held.step, trial.after().runnable(), least) > EXCESS_CORES_IN_TRIAL {
+                    if missing_cores(&self.machine, &held.step, trial.after().runnable(), least) > EXCESS_CORES_IN_TRIAL
+                    {
                         self.revert_step(now, OUTGROWN_REASON, decisions);
                     }
                     return;
@@ -88,7 +90,7 @@ impl PlacementPolicy {
         if now >= held.until {
             return self.end_step("expired: to be chosen again", decisions);
         }
-        if missing_cores(&held.step, self.window.parallelism(), least) > EXCESS_CORES {
+        if missing_cores(&self.machine, &held.step, self.window.parallelism(), least) > EXCESS_CORES {
             self.end_step(OUTGROWN_REASON, decisions);
         }
     }
@@ -120,7 +122,9 @@ impl PlacementPolicy {
         let next = match &step {
             Step::Weight => Some(Step::Idle),
             // Foreground threads wait for each other on the reserved cores.
-            Step::Isolate(split) if after.runnable() > split.reserved.len() as f64 + CORE_SLACK => Some(Step::Weight),
+            Step::Isolate(split) if after.runnable() > self.machine.core_count(&split.reserved) as f64 + CORE_SLACK => {
+                Some(Step::Weight)
+            }
             _ => None,
         };
         let next = next.filter(|next| self.back_off.allows(now, next.kind()));
@@ -154,7 +158,7 @@ impl PlacementPolicy {
                 return self.reason = format!("{done}: the foreground needs little CPU time");
             }
             Advice::Nothing => return self.reason = format!("{done}: {seen}"),
-            Advice::Isolate { cores } => self.machine.reserve(cores).map(Step::Isolate),
+            Advice::Isolate { cores } => self.machine.reserve_cores(cores).map(Step::Isolate),
             Advice::Weight => None,
         };
         let may_be_tried = |step: &Step| {
@@ -178,7 +182,7 @@ impl PlacementPolicy {
     /// True where the foreground waits so much longer without the rejected step that it helped after all: the baseline was too
     /// short. Only once, because a foreground that changes all the time would otherwise cause endless trials.
     fn was_rejected_by_chance(&self, kind: StepKind, without: &Totals) -> bool {
-        let is_seen = self.window.span() >= SECOND_SAMPLE;
+        let is_seen = self.window.span() >= SECOND_SAMPLE && !is_off(Part::SecondLook);
         self.rejected
             .is_some_and(|(rejected, waits)| is_seen && rejected == kind && waits_less(waits, without.wait_share()))
     }
@@ -262,9 +266,9 @@ impl PlacementPolicy {
 
 /// How many cores a foreground of this parallelism lacks beyond those reserved, if that is worth the minimum gain. The kernel
 /// accounts a wait when it ends, so an early estimate is a few percent too low; choosing again would give the same result.
-fn missing_cores(step: &Step, parallelism: f64, minimum_gain: f64) -> f64 {
+fn missing_cores(machine: &Machine, step: &Step, parallelism: f64, minimum_gain: f64) -> f64 {
     let Step::Isolate(split) = step else { return 0.0 };
-    Some(parallelism - split.reserved.len() as f64)
+    Some(parallelism - machine.core_count(&split.reserved) as f64)
         .filter(|missing_cores| *missing_cores > parallelism * minimum_gain)
         .unwrap_or(0.0)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::PlacementPolicy;
 use crate::Target;
+use crate::placement::ablation::{Part, is_off};
 use crate::placement::step::{DesiredValues, Step, affinity_demand};
 use crate::placement::threads::classify::Class;
 use crate::placement::threads::roster::{ACTIVE_DEMAND, Member};
@@ -14,7 +15,7 @@ impl PlacementPolicy {
     /// threads with a known period before the step leave the reserved cores, so that a missed period is detected.
     pub(super) fn demands_of_light(&self, step: &Step) -> DesiredValues {
         let Step::Isolate(split) = step else { return DesiredValues::new() };
-        if !self.fits(split) {
+        if !self.fits(split) || is_off(Part::LightThreads) {
             return DesiredValues::new();
         }
         let facts = self.active_light_threads().filter_map(|member| member.facts.as_ref());

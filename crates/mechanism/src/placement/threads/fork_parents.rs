@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::placement::ablation::{Part, is_off};
 use brisk_sys::BootTime;
 use brisk_sys::process::TICK_MS;
 use brisk_sys::sched::thread_facts::ThreadFacts;
@@ -91,7 +92,8 @@ impl ForkParents {
             let used_s = (facts.children_ticks.saturating_sub(ticks).saturating_mul(TICK_MS)) as f64 / 1000.0;
             let rate = used_s / wall.as_secs_f64();
             fork_parent.rate = if rate > cpus as f64 * PLAUSIBLE { 0.0 } else { rate };
-            fork_parent.is_bulk = fork_parent.rate >= BULK_RATE[usize::from(fork_parent.is_bulk)];
+            let least = BULK_RATE[usize::from(fork_parent.is_bulk)];
+            fork_parent.is_bulk = fork_parent.rate >= least && !is_off(Part::ForkParents);
         }
     }
 

@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::placement::ablation::{Part, is_off};
 use crate::placement::threads::classify::Class;
 use crate::placement::threads::roster::{ACTIVE_DEMAND, Member, Roster};
 use crate::{Glob, LeaseSet, Target};
@@ -224,9 +225,17 @@ impl TaskGroups {
     }
 
     fn lowerable(&self, group_path: &GroupPath) -> Option<(Target, i32)> {
-        let group = self.competing_group(group_path).filter(|group| !self.exempt.contains_key(group))?;
+        let group = self
+            .competing_group(group_path)
+            .filter(|group| !self.exempt.contains_key(group) && !is_off(Part::GroupWeights))?;
         let own = *self.own.get(&group)?;
         Some((group, own))
+    }
+
+    /// How many processes' groups are known.
+    #[cfg(test)]
+    pub(in crate::placement) fn processes(&self) -> usize {
+        self.group_paths.len().max(self.fresh.len())
     }
 
     /// True while a group may still turn out to be exempt.
