@@ -250,7 +250,7 @@ impl PlacementPolicy {
         self.task_groups.take(facts, &self.roster, &self.leased);
         self.inherited.note(sample, &self.leased, &self.roster);
         // Facts with leased or inherited values do not show a thread's own values.
-        let mut changed = self.inherited.disinherit(facts, decisions);
+        let mut changed = self.inherited.disinherit(facts, &self.leased, decisions);
         changed.extend(self.leased_threads());
         let shows_own_values =
             |facts: &&ThreadFacts| !changed.contains(&facts.tid) && !self.task_groups.is_requested_for_group(facts.tid);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::roster::Roster;
+use crate::placement::ablation::{Part, is_off};
 use crate::{Action, Decision, LeaseSet, Target};
 use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::thread_facts::ThreadFacts;
@@ -10,10 +11,18 @@ use brisk_sys::sched::threads::Sample;
 
 /// New threads; their facts will show whether they inherited leased values.
 #[derive(Debug, Default)]
-pub(in crate::placement) struct InheritedAttributes(BTreeMap<u32, Vec<InheritedValue>>);
+pub(in crate::placement) struct InheritedAttributes(BTreeMap<u32, Inheritance>);
+
+/// What a thread may have inherited.
+#[derive(Debug, Clone)]
+struct Inheritance {
+    values: Vec<InheritedValue>,
+    /// It descends from a fork parent: it keeps the values until that one's leases have ended.
+    is_kept: bool,
+}
 
 /// A value that a thread may have inherited.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct InheritedValue {
     /// The creator's leased target.
     target: Target,
@@ -26,21 +35,22 @@ struct InheritedValue {
 impl InheritedAttributes {
     /// The threads whose facts are wanted.
     pub(in crate::placement) fn tids(&self) -> impl Iterator<Item = &u32> {
-        self.0.keys()
+        self.0.iter().filter(|(_, inheritance)| !inheritance.is_kept).map(|(tid, _)| tid)
     }
 
     /// Notes the new threads: they inherit the mask, the priority and the clamp of their creator.
     pub(in crate::placement) fn note(&mut self, sample: &Sample, leased: &LeaseSet, roster: &Roster) {
         self.0.retain(|tid, _| !sample.ended.contains(tid));
-        if leased.is_empty() {
+        for inheritance in self.0.values_mut() {
+            inheritance.is_kept &= inheritance.values.iter().any(|value| leased.has(&value.target));
+        }
+        if is_off(Part::Inherited) {
             return;
         }
         for thread in &sample.born {
             // A fork parent is restricted so that its children inherit that.
             let is_foreground = roster.get(thread.tid).is_some_and(|member| member.is_foreground);
-            if !is_foreground && thread.pid != thread.parent && roster.is_bulk_fork_parent(thread.parent) {
-                continue;
-            }
+            let is_kept = !is_foreground && thread.pid != thread.parent && roster.is_bulk_fork_parent(thread.parent);
             let inheritance = |(target, value): (&Target, &str)| {
                 let parent = roster.get(target.thread()?)?;
                 let is_relative = parent.thread.pid == thread.pid || parent.thread.pid == thread.parent;
@@ -48,10 +58,14 @@ impl InheritedAttributes {
                 Some(InheritedValue { target: target.clone(), value: value.to_owned(), original })
             };
             // Leave the group first: a mask applies only within the cpuset.
-            let inherited: Vec<_> = leased.in_force().rev().filter_map(inheritance).collect();
-            if !inherited.is_empty() {
-                self.0.insert(thread.tid, inherited);
-            }
+            // A value whose restore failed is inherited as well.
+            let values: Vec<_> = leased.held().rev().filter_map(inheritance).collect();
+            let of_creator = || [thread.pid, thread.parent].iter().find_map(|pid| self.0.get(pid)).cloned();
+            let inheritance = match values.is_empty() {
+                true => of_creator().map(|it| Inheritance { is_kept: it.is_kept && !is_foreground, ..it }),
+                false => Some(Inheritance { values, is_kept }),
+            };
+            self.0.extend(inheritance.map(|inheritance| (thread.tid, inheritance)));
         }
     }
 
@@ -59,12 +73,21 @@ impl InheritedAttributes {
     pub(in crate::placement) fn disinherit(
         &mut self,
         facts: &[ThreadFacts],
+        leased: &LeaseSet,
         decisions: &mut Vec<Decision>,
     ) -> BTreeSet<u32> {
         let mut disinherited = BTreeSet::new();
         for facts in facts {
             let (tid, start_time_ticks) = (facts.tid, facts.start_time_ticks);
-            for InheritedValue { target, value, original } in self.0.remove(&tid).unwrap_or_default() {
+            // A child that has a lease of its own holds what it inherited only after that.
+            let is_due = |inheritance: &Inheritance| {
+                let own = |value: &InheritedValue| value.target.of_child(tid, start_time_ticks);
+                !inheritance.is_kept && !inheritance.values.iter().filter_map(own).any(|own| leased.has(&own))
+            };
+            if !self.0.get(&tid).is_some_and(is_due) {
+                continue;
+            }
+            for InheritedValue { target, value, original } in self.0.remove(&tid).into_iter().flat_map(|it| it.values) {
                 // Facts do not show membership in brisk's own groups; that is checked when the thread is moved.
                 let is_member = matches!(target, Target::GroupMember { .. });
                 if !is_member && current_value(&target, facts).as_ref() != Some(&value) {

@@ -75,7 +75,9 @@ impl Roster {
 
     /// Makes the processes `pids` the only foreground. True when that changes anything.
     pub fn put_in_foreground(&mut self, pids: BTreeSet<u32>) -> bool {
-        if pids == self.roots {
+        // A root that has ended is no longer among the roots, but its descendants may still be in the foreground.
+        let has_orphans = self.roots.is_empty() && !self.foreground.is_empty();
+        if pids == self.roots && !has_orphans {
             return false;
         }
         self.roots = pids;
@@ -324,6 +326,17 @@ mod tests {
         assert_eq!(roster.foreground(), &BTreeSet::from([10, 20, 30, 50]), "20 has another thread");
         roster.take(at(200), WALL, &sample(&[], &[], &[10, 21, 30, 50]));
         assert!(!roster.has_foreground());
+    }
+
+    #[test]
+    fn descendants_of_an_ended_root_leave_the_foreground() {
+        let mut roster = Roster::default();
+        roster.take(at(0), WALL, &sample(&[thread(10, 10, 1), thread(20, 20, 10)], &[], &[]));
+        roster.put_in_foreground(BTreeSet::from([10]));
+        roster.take(at(100), WALL, &sample(&[], &[], &[10]));
+        assert_eq!(roster.foreground(), &BTreeSet::from([20]), "a launcher ends before what it has launched");
+        assert!(roster.put_in_foreground(BTreeSet::new()) && !roster.has_foreground());
+        assert!(!roster.get(20).unwrap().is_foreground && !roster.put_in_foreground(BTreeSet::new()));
     }
 
     #[test]

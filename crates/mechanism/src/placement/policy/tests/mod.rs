@@ -11,6 +11,7 @@ mod opening;
 mod refusals;
 mod rules;
 mod sessions;
+mod simulation;
 mod thread;
 
 use std::collections::BTreeMap;
