@@ -17,7 +17,7 @@ pub(in crate::placement) enum Part {
     /// Trials without a clear result are extended.
     Extension,
     /// A rejected step is compared again with a longer baseline.
-    SecondLook,
+    SecondBaseline,
     /// A core is reserved with all its threads.
     WholeCores,
     /// Deprioritised threads are clamped to fit the smallest core.

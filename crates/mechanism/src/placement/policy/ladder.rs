@@ -182,7 +182,7 @@ impl PlacementPolicy {
     /// True where the foreground waits so much longer without the rejected step that it helped after all: the baseline was too
     /// short. Only once, because a foreground that changes all the time would otherwise cause endless trials.
     fn was_rejected_by_chance(&self, kind: StepKind, without: &Totals) -> bool {
-        let is_seen = self.window.span() >= SECOND_SAMPLE && !is_off(Part::SecondLook);
+        let is_seen = self.window.span() >= SECOND_SAMPLE && !is_off(Part::SecondBaseline);
         self.rejected
             .is_some_and(|(rejected, waits)| is_seen && rejected == kind && waits_less(waits, without.wait_share()))
     }

@@ -52,7 +52,7 @@ fn made_for(part: Part, seed: u64) -> Scenario {
         Part::WholeCores => {
             beside_hogs(seed, Hardware::siblings(2 + random.below(3) as u32), Grouping::Root, &[paced], &[])
         }
-        Part::Extension | Part::SecondLook => steady(seed),
+        Part::Extension | Part::SecondBaseline => steady(seed),
     }
 }
 
@@ -75,7 +75,7 @@ fn what_each_part_is_worth_deep() {
         Part::ForkParents,
         Part::GroupWeights,
         Part::Extension,
-        Part::SecondLook,
+        Part::SecondBaseline,
         Part::Clamp,
         Part::WholeCores,
     ];
