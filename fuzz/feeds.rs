@@ -13,6 +13,10 @@ use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
 use brisk::mechanism::launch::{LaunchConfig, LaunchDevice, LaunchPlan, LearnedDurations};
 use brisk::mechanism::lookup::{Trace, Traces};
+use brisk::papers::comparison::Comparison;
+use brisk::papers::paper::Paper;
+use brisk::papers::results::Results;
+use brisk::papers::verdict::Verdict;
 use brisk::report::{html, json};
 use brisk::sys::binder::returns::Returns;
 use brisk::sys::binder::{WireFormat, cache};
@@ -32,6 +36,9 @@ use brisk::sys::sched::{affinity, priority, thread_switches, threads};
 use brisk::sys::system::{android_properties, trace_events};
 use brisk::sys::{Root, process};
 use brisk::undo::journal;
+
+/// The results that are fed are compared with it.
+const BOOT_PAPER: &str = include_str!("../papers/boot.toml");
 
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
@@ -325,6 +332,18 @@ pub fn experiment(bytes: &[u8]) {
     if let Ok(experiment) = Experiment::parse("fuzzed", &text(bytes)) {
         assert!(experiment.arms[experiment.baseline()].baseline);
         assert!(!experiment.points(true).is_empty());
+    }
+}
+
+/// A paper's file, and results to compare it with.
+pub fn papers(bytes: &[u8]) {
+    let text = text(bytes);
+    let mut results = Results::default();
+    let _ = results.add_text("fuzzed", &text);
+    let paper =
+        Paper::parse("fuzzed", &text).or_else(|_| Paper::parse("seed", BOOT_PAPER)).expect("the seed is a paper");
+    for row in Comparison::of(&[paper], &results).rows() {
+        assert!(row.method.is_some() || row.verdict >= Verdict::NotOnRecord, "no verdict without a figure: {row:?}");
     }
 }
 

@@ -193,6 +193,11 @@ pub const TARGETS: &[Target] = &[
     },
     Target { name: "traces", feed: feeds::traces, seeds: &[include_bytes!("../crates/mechanism/src/lookup/traces.toml")] },
     Target { name: "experiment", feed: feeds::experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
+    Target {
+        name: "papers",
+        feed: feeds::papers,
+        seeds: &[include_bytes!("../papers/lookup.toml"), include_bytes!("../docs/evidence/boot-bursts.json")],
+    },
     Target { name: "shards", feed: feeds::shards, seeds: &[SHARD] },
     Target {
         name: "report",

@@ -13,6 +13,8 @@ pub use brisk_experiment as experiment;
 #[cfg(feature = "lab")]
 pub use brisk_lab as lab;
 pub use brisk_mechanism as mechanism;
+#[cfg(feature = "lab")]
+pub use brisk_papers as papers;
 pub use brisk_report as report;
 pub use brisk_sys as sys;
 #[cfg(feature = "trace")]

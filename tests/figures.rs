@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use brisk::report::evidence::Series;
+
 use crate::measured::{self, Measured};
 
 /// The number of tables in docs/results.md that are not yet as data. It may only decrease.
@@ -222,7 +224,7 @@ fn numbers_are_found_with_unit_and_interval() {
 
 #[test]
 fn a_figure_that_was_not_measured_is_found() {
-    let series = measured::Series {
+    let series = Series {
         arm: "brisk".to_owned(),
         point: String::new(),
         metric: "launch".to_owned(),

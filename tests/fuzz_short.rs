@@ -186,6 +186,8 @@ fuzz_tests! {
     trace_files: "trace-files",
     traces: "traces",
     experiment: "experiment",
+    // Verifies PROVE-6.
+    papers: "papers",
     shards: "shards",
     report: "report",
 }

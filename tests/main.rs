@@ -21,6 +21,7 @@ mod lab;
 mod measured;
 mod mechanism_example;
 mod packaging;
+mod papers;
 mod prove;
 mod report_browser;
 mod report_properties;

@@ -4,6 +4,7 @@
 //! all names are escaped.
 
 pub mod brief;
+pub mod evidence;
 pub mod figure;
 pub mod finding;
 pub mod html;

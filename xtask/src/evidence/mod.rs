@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 use brisk::report::json;
-use brisk::report::proof::{ArmResult, ClaimResult, ExperimentResult, Proof};
+use brisk::report::proof::{ExperimentResult, Proof};
 
 use measured::Measured;
 
@@ -83,55 +83,7 @@ fn measured(proof: &Proof, experiment: &ExperimentResult, commit: &str) -> anyho
     if let Some(failure) = &experiment.failure {
         bail!("{} did not finish: {}", experiment.name, failure.reason);
     }
-    Ok(Measured {
-        schema: measured::SCHEMA,
-        experiment: experiment.name.clone(),
-        title: experiment.title.clone(),
-        started: proof.started.clone(),
-        commit: commit.to_owned(),
-        brisk: proof.brisk.clone(),
-        device: proof.device.clone(),
-        mode: experiment.mode,
-        seed: experiment.seed,
-        command: experiment.command.clone(),
-        series: experiment.arms.iter().map(series).collect(),
-        claims: experiment.claims.iter().map(claim).collect(),
-    })
-}
-
-fn series(arm: &ArmResult) -> measured::Series {
-    measured::Series {
-        arm: arm.name.clone(),
-        point: arm.point.clone(),
-        metric: arm.metric.clone(),
-        unit: arm.unit.clone(),
-        count: arm.samples.len(),
-        rejected: arm.rejected,
-        median: figure(arm.median),
-        ci: arm.ci.map(figure),
-        standard_deviation: figure(arm.standard_deviation),
-        change: arm.change.and_then(|change| figure(change.percent)),
-        change_ci: arm.change.map_or([None; 2], |change| change.ci.map(figure)),
-    }
-}
-
-fn claim(claim: &ClaimResult) -> measured::Claim {
-    measured::Claim {
-        id: claim.id.clone(),
-        arm: claim.arm.clone(),
-        point: claim.point.clone(),
-        unit: claim.unit.clone(),
-        required: claim.required.clone(),
-        measured: figure(claim.measured),
-        ci: claim.ci.map(figure),
-        p: claim.p.and_then(figure),
-        verdict: claim.verdict,
-    }
-}
-
-/// Six digits are more than any experiment resolves; `None` where a figure is not available.
-fn figure(figure: f64) -> Option<f64> {
-    Some(figure).filter(|figure| figure.is_finite()).and_then(|figure| format!("{figure:.5e}").parse().ok())
+    Ok(Measured::of(proof, experiment, commit))
 }
 
 fn output(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
@@ -228,8 +180,7 @@ mod tests {
         let experiment = &proof.experiments[0];
         let kept = measured(&proof, experiment, "abcdef0").unwrap();
         assert_eq!((kept.series.len(), kept.claims.len()), (experiment.arms.len(), experiment.claims.len()));
-        let (series, arm) = (&kept.series[0], &experiment.arms[0]);
-        assert_eq!((series.count, series.median), (arm.samples.len(), figure(arm.median)));
+        assert_eq!(kept.series[0].count, experiment.arms[0].samples.len());
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join(measured::FOLDER)).unwrap();
         write_evidence(&folder.path().join(measured::FOLDER), &kept).unwrap();
@@ -238,12 +189,5 @@ mod tests {
         let failure = Failure { of: FailureOf::Lab, reason: "no mirror".to_owned() };
         let failed = ExperimentResult { failure: Some(failure), ..experiment.clone() };
         assert!(measured(&proof, &failed, "abcdef0").unwrap_err().to_string().contains("no mirror"));
-    }
-
-    #[test]
-    fn figures_have_six_digits_or_are_missing() {
-        assert_eq!(figure(139.800_234_56), Some(139.8));
-        assert_eq!(figure(-4_752.4), Some(-4752.4));
-        assert_eq!((figure(f64::NAN), figure(f64::INFINITY), figure(0.0)), (None, None, Some(0.0)));
     }
 }

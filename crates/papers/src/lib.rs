@@ -1,0 +1,10 @@
+//! The five papers as data (`papers/`), and how their tables and figures compare with what is measured here.
+//!
+//! [`paper`] reads the data, [`results`] the measurements, [`verdict`] decides what a row shows, and [`comparison`] joins the
+//! three. All of it is pure.
+
+pub mod built_in;
+pub mod comparison;
+pub mod paper;
+pub mod results;
+pub mod verdict;

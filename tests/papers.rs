@@ -1,0 +1,130 @@
+//! Each row of the papers names what exists: experiments, arms, metrics, points, claims.
+
+use brisk::experiment::catalogue;
+use brisk::experiment::claim::{Claim, Measure};
+use brisk::experiment::metric::Metric;
+use brisk::experiment::plan::StepMetric;
+use brisk::experiment::spec::Experiment;
+use brisk::papers::built_in;
+use brisk::papers::paper::{Paper, Row, Source};
+
+fn experiments() -> Vec<Experiment> {
+    catalogue::all().unwrap().into_iter().map(|entry| entry.experiment).collect()
+}
+
+/// What is wrong with `source`, a figure of `row`; nothing where it exists.
+fn faults(row: &Row, source: &Source, is_method: bool, experiments: &[Experiment]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let Some(experiment) = experiments.iter().find(|experiment| experiment.name == source.experiment) else {
+        return vec![format!("no experiment {}", source.experiment)];
+    };
+    if experiment.arms.iter().all(|arm| arm.name != source.arm) {
+        faults.push(format!("{} has no arm {}", experiment.name, source.arm));
+    }
+    let metric = Metric::ALL.into_iter().find(|metric| metric.name() == source.metric);
+    let metric = metric.filter(|metric| metric.subject() == experiment.subject());
+    if metric.is_none() {
+        faults.push(format!("{} does not measure {}", experiment.name, source.metric));
+    }
+    let points: Vec<String> = experiment.points(false).iter().map(ToString::to_string).collect();
+    match &source.point {
+        None if points.len() > 1 => faults.push(format!("{} has several points: name one", experiment.name)),
+        // An empty point stands for a claim about all of them.
+        Some(point) if !points.contains(point) && !(point.is_empty() && source.claim.is_some()) => {
+            faults.push(format!("{} has no point {point:?}; it has {points:?}", experiment.name));
+        }
+        _ => {}
+    }
+    let unit = match &source.claim {
+        None if source.gain => "%",
+        None => metric.map_or("", Metric::unit),
+        Some(id) => match experiment.claims.iter().find(|claim| claim.id == *id) {
+            None => {
+                faults.push(format!("{} has no claim {id}", experiment.name));
+                return faults;
+            }
+            Some(claim) => {
+                if claim.arm.value != source.arm || Some(claim.metric) != metric {
+                    faults.push(format!("{id} is about {} and {}", claim.arm.value, claim.metric.name()));
+                }
+                unit(claim)
+            }
+        },
+    };
+    if is_method && row.unit != unit {
+        faults.push(format!("{:?} is in {unit:?}, not in {:?}", source.metric, row.unit));
+    }
+    faults
+}
+
+fn unit(claim: &Claim) -> &'static str {
+    match claim.measure {
+        Measure::Gain | Measure::GapClosed | Measure::StaysOff | Measure::OfBound | Measure::OffPrediction => "%",
+        _ => claim.metric.unit(),
+    }
+}
+
+/// Faults of all rows of `papers`, with the place of each.
+fn all_faults(papers: &[Paper]) -> Vec<String> {
+    let experiments = experiments();
+    let mut found = Vec::new();
+    for paper in papers {
+        for part in &paper.parts {
+            for row in &part.rows {
+                let sources = [(&row.method, true), (&row.brisk, false)].into_iter();
+                for (source, is_method) in sources.filter_map(|(source, is)| Some((source.as_ref()?, is))) {
+                    let faults = faults(row, source, is_method, &experiments).into_iter();
+                    found.extend(
+                        faults.map(|fault| format!("{} {}: {}: {fault}", paper.name, part.label, row.what.value)),
+                    );
+                }
+            }
+            if let Some(course) = &part.course {
+                let is_recorded = StepMetric::ALL.iter().any(|metric| metric.what().0 == course.what);
+                let exists = experiments.iter().any(|experiment| experiment.name == course.experiment);
+                if !is_recorded || !exists {
+                    found.push(format!("{} {}: no course {course:?}", paper.name, part.label));
+                }
+            }
+        }
+    }
+    found
+}
+
+// Verifies PROVE-6.
+#[test]
+fn what_the_papers_rows_name_exists() {
+    assert_eq!(all_faults(&built_in::select(&[]).unwrap()), Vec::<String>::new());
+}
+
+#[test]
+fn a_row_that_names_nothing_is_found() {
+    let text = include_str!("../papers/lookup.toml");
+    for (name, other, expected) in [
+        ("experiment = \"lookup-list\"", "experiment = \"lookup-lists\"", "no experiment lookup-lists"),
+        ("arm = \"transparent\"", "arm = \"clear\"", "has no arm clear"),
+        ("metric = \"lookup mean\"", "metric = \"launch\"", "does not measure launch"),
+        ("metric = \"lookup mean\"", "metric = \"miss\"", "is about paper and lookup mean"),
+        ("claim = \"lookup.paper-gain\"", "claim = \"lookup.papers-gain\"", "has no claim lookup.papers-gain"),
+        ("point = \"1 client\"", "point = \"3 clients\"", "has no point \"3 clients\""),
+        ("point = \"boot\", ", "", "has several points"),
+        ("unit = \"%\"\nmethod", "unit = \"us\"\nmethod", "not in \"us\""),
+    ] {
+        let wrong = Paper::parse("wrong", &text.replacen(name, other, 1)).unwrap();
+        let found = all_faults(&[wrong]);
+        assert!(found.iter().any(|fault| fault.contains(expected)), "{other}: {found:?}");
+    }
+    assert_eq!(all_faults(&[Paper::parse("right", text).unwrap()]), Vec::<String>::new());
+}
+
+/// The paper's name is that of its mechanism, and the bibliography has its authors, title, year and venue.
+#[test]
+fn the_bibliography_has_the_same_papers() {
+    let bibliography = include_str!("../docs/bibliography.md");
+    for paper in built_in::select(&[]).unwrap() {
+        let line = format!("{}: *{}*. {}.", paper.authors.join(", "), paper.title, paper.year);
+        assert!(bibliography.contains(&line), "docs/bibliography.md has no {line:?}");
+        assert!(bibliography.contains(&paper.venue), "docs/bibliography.md has no {:?}", paper.venue);
+        assert!(paper.doi.is_none_or(|doi| bibliography.contains(&doi)));
+    }
+}
