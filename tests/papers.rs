@@ -1,5 +1,8 @@
 //! Each row of the papers names what exists: experiments, arms, metrics, points, claims.
 
+use std::fs;
+use std::process::{Command, Output};
+
 use brisk::experiment::catalogue;
 use brisk::experiment::claim::{Claim, Measure};
 use brisk::experiment::metric::Metric;
@@ -127,4 +130,71 @@ fn the_bibliography_has_the_same_papers() {
         assert!(bibliography.contains(&paper.venue), "docs/bibliography.md has no {:?}", paper.venue);
         assert!(paper.doi.is_none_or(|doi| bibliography.contains(&doi)));
     }
+}
+
+fn papers(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_brisk")).args(["prove", "papers"]).args(arguments).output().unwrap()
+}
+
+fn evidence() -> String {
+    format!("{}/docs/evidence", env!("CARGO_MANIFEST_DIR"))
+}
+
+// Verifies PROVE-6.
+#[test]
+fn what_is_on_record_is_judged_without_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().to_str().unwrap();
+    let judged = papers(&["boot", "lookup", "--from", &evidence(), "--json", "--output", output]);
+    assert_eq!(judged.status.code(), Some(0), "{judged:?}");
+    let json: serde_json::Value = serde_json::from_slice(&judged.stdout).unwrap();
+    let names: Vec<&str> = json["papers"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["boot", "lookup"]);
+    let page = fs::read_to_string(folder.path().join("papers.html")).unwrap();
+    assert!(page.contains("An Improving Method of Android Boot Speed") && !page.contains("id=\"memory\""));
+
+    let text = papers(&["lookup", "--from", &evidence(), "--output", output]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("paper: 52.9\u{a0}% less, on average") && text.contains("14 rows of 1 paper: "), "{text}");
+}
+
+/// Another folder's proof.json is used alone, at any depth; a row that is refuted there is exit code 1.
+// Verifies PROVE-6.
+#[test]
+fn a_proof_below_the_folder_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let below = folder.path().join("2026-11-26T120000Z");
+    fs::create_dir(&below).unwrap();
+    fs::write(folder.path().join("costs.json"), "{}").unwrap();
+    let mut proof = brisk::report::json::parse(include_str!("fixtures/proof.json")).unwrap();
+    proof.experiments.truncate(1);
+    let experiment = &mut proof.experiments[0];
+    experiment.name = "lookup-list".to_owned();
+    experiment.claims.truncate(1);
+    let claim = &mut experiment.claims[0];
+    (claim.id, claim.measured, claim.ci) = ("lookup.paper-gain".to_owned(), -3.0, [-4.0, -2.0]);
+    fs::write(below.join("proof.json"), brisk::report::json::render(&proof)).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let judged = papers(&["lookup", "--from", path, "--output", path]);
+    let text = String::from_utf8_lossy(&judged.stdout).into_owned();
+    assert!(text.contains("not reproduced, because ten entries"), "{text}");
+    assert_eq!(judged.status.code(), Some(1), "{judged:?}");
+}
+
+#[test]
+fn what_cannot_be_judged_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let refused = |arguments: &[&str], expected: &str| {
+        let output = papers(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    };
+    refused(&["--from", path], "has no proof.json and no file of docs/evidence");
+    refused(&["--from", "/nonexistent-folder"], "cannot read /nonexistent-folder");
+    fs::write(folder.path().join("x.json"), "{").unwrap();
+    refused(&["--from", path], "x.json is neither a proof.json");
+    refused(&["lunch"], "there is no paper \"lunch\"; there are boot, launch");
+    refused(&["--from", path, "--full"], "cannot be used with");
 }

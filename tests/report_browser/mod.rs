@@ -1,10 +1,15 @@
 //! Opens the report in headless Chromium and checks that there are no errors and that the expected content is visible.
 
-use brisk::report::proof::{ArmResult, Proof};
+use std::path::Path;
+
+use brisk::papers::built_in;
+use brisk::papers::results::Results;
+use brisk::report::proof::{ArmResult, Proof, StepSeries};
 use brisk::report::{finding, html, json, summary};
 use serde_json::{Value, json};
 
 use crate::devtools::Browser;
+use crate::measured;
 
 const FIXTURE: &str = include_str!("../fixtures/proof.json");
 const CHECKS: &str = include_str!("checks.js");
@@ -26,13 +31,18 @@ impl Page {
 
     /// The report of `proof`.
     fn of(proof: Proof) -> Option<Self> {
+        Self::showing(&html::render(&proof), proof)
+    }
+
+    /// The page `text`, which is about `proof`.
+    fn showing(text: &str, proof: Proof) -> Option<Self> {
         let Some(program) = Browser::program() else {
             eprintln!("skipped: no chromium in PATH (apt-get install chromium)");
             return None;
         };
         let mut browser = Browser::start(&program);
         let file = browser.folder().join("report.html");
-        std::fs::write(&file, html::render(&proof)).expect("the report is written");
+        std::fs::write(&file, text).expect("the report is written");
         let session = browser.open();
         let mut page = Self { browser, session, proof };
         page.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}));
@@ -112,6 +122,39 @@ fn it_fits_every_width_in_both_colour_schemes_and_on_paper() {
     let paper = page.call("Page.printToPDF", &json!({"printBackground": true}));
     let paper = paper["data"].as_str().unwrap_or_default();
     assert!(paper.starts_with("JVBERi0") && paper.len() > 50_000, "no PDF of some size: {}", paper.len());
+}
+
+/// The papers beside what docs/evidence has, and beside a run's curves.
+// Verifies PROVE-6.
+#[test]
+fn the_papers_page_fits_every_width_in_both_schemes() {
+    let mut proof = json::parse(FIXTURE).expect("the fixture is a proof");
+    let course = |arm: &str, what: &str| StepSeries {
+        arm: arm.to_owned(),
+        what: what.to_owned(),
+        unit: String::new(),
+        medians: vec![1.0, 2.0, 3.0, 2.0, 3.0, 4.0],
+    };
+    proof.experiments[0].name = "memory-paper".to_owned();
+    proof.experiments[0].courses =
+        ["free memory", "on swap", "applications alive"].map(|it| course("none", it)).to_vec();
+    let mut results = Results::default();
+    results.add_proof(&proof);
+    for measured in measured::read_all(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap().into_values() {
+        results.add_evidence(measured);
+    }
+    let text = brisk::papers::html::render(&built_in::select(&[]).unwrap(), &results);
+    assert_eq!(text.matches("opening by opening").count(), 3, "the curves are drawn");
+    let Some(mut page) = Page::showing(&text, proof) else { return };
+    page.open_details();
+    for scheme in ["light", "dark"] {
+        for width in WIDTHS {
+            page.set(width, scheme, "");
+            page.check(&["overflow", "plotText", "plotsSeen"], &format!("{width} px, {scheme}"));
+        }
+        page.set(1024, scheme, "");
+        page.check(&["contrast"], scheme);
+    }
 }
 
 // Verifies PROVE-4.

@@ -164,6 +164,11 @@ impl ComparedRow {
         }
     }
 
+    /// The paper's figure in the typography of the others.
+    pub fn paper_cell(&self) -> String {
+        figure::printed(&self.paper)
+    }
+
     /// The figure of the paper's method here, or why there is none.
     pub fn method_cell(&self) -> String {
         match (&self.method, self.verdict) {

@@ -8,7 +8,8 @@ use super::summary::{self, Mark, Row, Subject, Tally};
 use super::{figure, plot, step_plot, svg};
 use crate::proof::{ArmResult, ClaimResult, ExperimentResult, Proof, Timekeeping, Verdict};
 
-const PAGE_STYLE: &str = include_str!("../templates/page.css");
+/// The style of a page, for other pages in the same form.
+pub const STYLE: &str = include_str!("../templates/page.css");
 
 /// An experiment with more rows than this is folded in the table; its claims and plots are not.
 const UNFOLDED_ROWS: usize = 20;
@@ -19,7 +20,7 @@ const MAX_COLUMNS: usize = 6;
 pub fn render(proof: &Proof) -> String {
     let (headline, rest) = headline(proof);
     let page = Page {
-        page_style: PAGE_STYLE,
+        page_style: STYLE,
         plot_style: svg::STYLE,
         proof,
         headline,

@@ -28,14 +28,16 @@ pub enum Size {
 }
 
 impl Size {
-    pub(super) fn width(self) -> f64 {
+    /// Its width, in user units.
+    pub fn width(self) -> f64 {
         match self {
             Self::Narrow => 288.0,
             Self::Wide => 760.0,
         }
     }
 
-    pub(super) fn class(self) -> &'static str {
+    /// The class by which a page shows one of the two.
+    pub fn class(self) -> &'static str {
         match self {
             Self::Narrow => "narrow",
             Self::Wide => "wide",

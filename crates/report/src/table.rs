@@ -249,7 +249,7 @@ pub(super) fn printable(text: &str) -> String {
 
 /// Breaks `text` into lines of at most `width` columns: between words, else after a hyphen and the like, else anywhere.
 /// An indent is kept, and continuation lines are indented two columns more.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let indent = text.chars().take_while(|c| *c == ' ').count().min(width / 2);
     let hang = if indent > 0 && indent + 2 < width { indent + 2 } else { indent };
     let mut lines = Vec::new();

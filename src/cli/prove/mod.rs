@@ -2,6 +2,8 @@
 
 #[cfg(feature = "lab")]
 mod merge;
+#[cfg(feature = "lab")]
+mod papers;
 mod progress;
 mod reboots;
 mod report;
@@ -116,6 +118,10 @@ pub struct Arguments {
     /// Resume the series after a reboot
     #[arg(long, hide = true)]
     rebooted: bool,
+    /// What `brisk prove papers` was asked: then the papers are judged in place of the claims.
+    #[cfg(feature = "lab")]
+    #[arg(skip)]
+    papers: Option<papers::Arguments>,
 }
 
 #[cfg(feature = "lab")]
@@ -123,6 +129,36 @@ pub struct Arguments {
 enum Command {
     /// Join the shards of several machines, and judge them as one run
     Merge(merge::Arguments),
+    /// Lay what is measured beside the tables and figures of the five papers
+    Papers(papers::Arguments),
+}
+
+#[cfg(feature = "lab")]
+impl Arguments {
+    /// Those of a quick run of `experiments` in the lab.
+    fn of(experiments: Vec<String>) -> Self {
+        Self {
+            command: None,
+            experiments,
+            lab: true,
+            here: false,
+            quick: false,
+            full: false,
+            verbose: false,
+            json: false,
+            output: None,
+            minutes: None,
+            shard: None,
+            seed: None,
+            restart: false,
+            strict: false,
+            resume: false,
+            yes: false,
+            stop: false,
+            rebooted: false,
+            papers: None,
+        }
+    }
 }
 
 /// Runs the experiments.
@@ -131,8 +167,10 @@ enum Command {
 /// When an experiment is invalid, the device cannot run it, or results cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     #[cfg(feature = "lab")]
-    if let Some(Command::Merge(arguments)) = &arguments.command {
-        return merge::run(arguments);
+    match &arguments.command {
+        Some(Command::Merge(arguments)) => return merge::run(arguments),
+        Some(Command::Papers(arguments)) => return papers::run(arguments, root),
+        None => {}
     }
     if arguments.stop {
         return reboots::stop(root);
@@ -334,7 +372,13 @@ fn finish(
         None => base.join(proof.started.replace(':', "")),
     };
     report::write(&proof, &folder)?;
-    report::print(&proof, arguments.json, arguments.verbose)?;
+    #[cfg(feature = "lab")]
+    let compared = arguments.papers.as_ref().map(|papers| papers::finish(papers, &proof, &folder)).transpose()?;
+    #[cfg(not(feature = "lab"))]
+    let compared = None;
+    if compared.is_none() {
+        report::print(&proof, arguments.json, arguments.verbose)?;
+    }
     for member in members.iter().filter(|member| !member.quick && arguments.verbose) {
         member.run().state(&member.findings).iter().for_each(|line| note!("{line}"));
     }
@@ -348,7 +392,7 @@ fn finish(
         eprintln!("incomplete; the same command measures the rest: {}", command(arguments, None, true));
     }
     report::name(&folder);
-    Ok(ExitCode::from(Status::of(&proof, arguments.strict).exit_code()))
+    Ok(ExitCode::from(compared.unwrap_or_else(|| Status::of(&proof, arguments.strict).exit_code())))
 }
 
 /// One description for all experiments.
@@ -364,6 +408,10 @@ fn command(arguments: &Arguments, one: Option<(&str, u64)>, again: bool) -> Stri
         // An experiment from a file is selected by its path, which only the whole command has.
         Some((name, _)) if !arguments.experiments.iter().any(|name| name.ends_with(".toml")) => words.push(name.into()),
         _ => words.extend(arguments.experiments.iter().cloned()),
+    }
+    #[cfg(feature = "lab")]
+    if let Some(papers) = arguments.papers.as_ref().filter(|_| again) {
+        words = papers::words(papers);
     }
     for (given, word) in [(arguments.here, "--here"), (arguments.full, "--full"), (arguments.yes, "--yes")] {
         if given {

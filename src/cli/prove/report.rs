@@ -37,13 +37,18 @@ pub fn print(proof: &Proof, json: bool, verbose: bool) -> anyhow::Result<()> {
     }
     // anstream strips colours where NO_COLOR is set.
     let terminal = std::io::stdout().is_terminal();
-    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
-    let width = if width == 0 { TABLE_WIDTH } else { width };
+    let width = width();
     if verbose {
         write!(anstream::stdout(), "{}", brisk_report::table::render(proof, width, terminal))?;
     }
     write!(anstream::stdout(), "{}", brisk_report::brief::render(proof, width, terminal))?;
     Ok(())
+}
+
+/// The columns of the terminal, or of a table without one.
+pub fn width() -> usize {
+    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
+    if width == 0 { TABLE_WIDTH } else { width }
 }
 
 /// Tells the user where the report is.
