@@ -13,6 +13,7 @@ use brisk::experiment::spec::Experiment;
 use brisk::lab::scenario::Scenario;
 use brisk::mechanism::launch::{LaunchConfig, LaunchDevice, LaunchPlan, LearnedDurations};
 use brisk::mechanism::lookup::{Trace, Traces};
+use brisk::papers::built_in;
 use brisk::papers::comparison::Comparison;
 use brisk::papers::paper::Paper;
 use brisk::papers::results::Results;
@@ -36,9 +37,6 @@ use brisk::sys::sched::{affinity, priority, thread_switches, threads};
 use brisk::sys::system::{android_properties, trace_events};
 use brisk::sys::{Root, process};
 use brisk::undo::journal;
-
-/// The results that are fed are compared with it.
-const BOOT_PAPER: &str = include_str!("../papers/boot.toml");
 
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
@@ -339,10 +337,13 @@ pub fn experiment(bytes: &[u8]) {
 pub fn papers(bytes: &[u8]) {
     let text = text(bytes);
     let mut results = Results::default();
-    let _ = results.add_text("fuzzed", &text);
-    let paper =
-        Paper::parse("fuzzed", &text).or_else(|_| Paper::parse("seed", BOOT_PAPER)).expect("the seed is a paper");
-    for row in Comparison::of(&[paper], &results).rows() {
+    let is_result = results.add_text("fuzzed", &text).is_ok();
+    let papers = match Paper::parse("fuzzed", &text) {
+        Ok(paper) => vec![paper],
+        Err(_) if is_result => built_in::select(&["boot".to_owned()]).expect("a paper that comes with brisk"),
+        Err(_) => return,
+    };
+    for row in Comparison::of(&papers, &results).rows() {
         assert!(row.method.is_some() || row.verdict >= Verdict::NotOnRecord, "no verdict without a figure: {row:?}");
     }
 }

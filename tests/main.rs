@@ -21,6 +21,8 @@ mod lab;
 mod measured;
 mod mechanism_example;
 mod packaging;
+#[path = "../xtask/src/evidence/paper_pages.rs"]
+mod paper_pages;
 mod papers;
 mod prove;
 mod report_browser;

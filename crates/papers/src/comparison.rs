@@ -152,6 +152,11 @@ impl ComparedRow {
         }
     }
 
+    /// Whether it says only what does the same here: neither the paper nor brisk has a figure.
+    pub fn is_description(&self) -> bool {
+        self.verdict == Verdict::Described && !self.has_brisk
+    }
+
     /// The verdict with its reason, as a phrase.
     pub fn words(&self) -> String {
         let words = self.verdict.words();
@@ -229,11 +234,14 @@ pub fn tally<'a>(rows: impl Iterator<Item = &'a ComparedRow>) -> String {
 mod tests {
     use super::*;
     use crate::built_in;
+    use crate::results;
 
     #[test]
-    fn the_kept_evidence_gives_figures_and_verdicts() {
+    fn kept_figures_stand_beside_the_papers() {
         let mut results = Results::default();
-        results.add_text("lookup-list.json", include_str!("../../../docs/evidence/lookup-list.json")).unwrap();
+        let paper = ("paper", "lookup mean", "lookup.paper-gain", [48.1828, 46.7743, 49.065]);
+        let brisk = ("transparent", "lookup mean", "lookup.list-gain", [85.5421, 85.5201, 85.5473]);
+        results.add_evidence(results::kept("lookup-list", &[paper, brisk]));
         let papers = built_in::select(&["lookup".to_owned()]).unwrap();
         let comparison = Comparison::of(&papers, &results);
         let rows: Vec<&ComparedRow> = comparison.rows().filter(|row| row.method.is_some()).collect();
@@ -241,7 +249,7 @@ mod tests {
         for row in rows {
             let (method, brisk) = (row.method.as_ref().unwrap(), row.brisk.as_ref().unwrap());
             assert_eq!((method.experiment.as_str(), method.arm.as_str()), ("lookup-list", "paper"));
-            assert!(row.method_cell().contains(", n\u{a0}=\u{a0}16") && brisk.value > method.value, "{row:?}");
+            assert!(row.method_cell().contains(", n\u{a0}=\u{a0}30") && brisk.value > method.value, "{row:?}");
             assert_eq!(row.difference, Some(Difference::Above));
         }
         let parsed: serde_json::Value = serde_json::from_str(&comparison.json()).unwrap();

@@ -122,7 +122,7 @@ impl Results {
         let Found { measured, quick, .. } = self.0.iter().find(|it| it.measured.experiment == source.experiment)?;
         let is_at = |point: &str| source.point.as_ref().is_none_or(|wanted| wanted == point);
         let is_series = |series: &&Series| series.arm == source.arm && series.metric == source.metric;
-        let mut series = measured.series.iter().filter(is_series).filter(|series| is_at(&series.point));
+        let mut series = measured.series.iter().filter(is_series);
         let figure = |value: Option<f64>, interval: [Option<f64>; 2], unit: &str, count: usize| {
             Some(Figure {
                 value: value?,
@@ -137,11 +137,12 @@ impl Results {
         if let Some(id) = &source.claim {
             let is_claim = |claim: &&Claim| claim.id == *id && is_at(&claim.point);
             let claim = measured.claims.iter().find(is_claim)?;
-            // A claim about all points rests on the samples of each.
+            // A claim about all points has none, and rests on the samples of each.
+            let series = series.filter(|series| claim.point.is_empty() || is_at(&series.point));
             let count = series.map(|series| series.count).sum();
             return figure(claim.measured, claim.ci, &claim.unit, count);
         }
-        let series = series.next()?;
+        let series = series.find(|series| is_at(&series.point))?;
         if source.gain {
             let [low, high] = series.change_ci.map(|end| end.map(|end| -end));
             return figure(series.change.map(|change| -change), [high, low], "%", series.count);
@@ -156,12 +157,36 @@ impl Results {
     }
 }
 
+/// A file of docs/evidence with a claim (an arm, a metric, the claim's name, its figure and the interval's ends) for each entry.
+#[cfg(test)]
+pub(crate) fn kept(experiment: &str, claims: &[(&str, &str, &str, [f64; 3])]) -> Measured {
+    use serde_json::json;
+
+    let series = claims.iter().map(|(arm, metric, ..)| {
+        json!({"arm": arm, "point": "work 1 ms", "metric": metric, "unit": "ms", "count": 30, "rejected": 0, "median": 2411.19,
+               "ci": [2410.96, 2411.29], "standard_deviation": 0.3, "change": -24.9544, "change_ci": [-25.1652, -24.935]})
+    });
+    let results = claims.iter().map(|(arm, _, id, [value, low, high])| {
+        json!({"id": id, "arm": arm, "point": "work 1 ms", "unit": "%", "required": "reported", "measured": value,
+               "ci": [low, high], "p": null, "verdict": "shown"})
+    });
+    let device =
+        json!({"place": "lab", "kernel": "", "processor": "", "cpu_count": 1, "memory_kib": 1, "energy_source": null});
+    let file = json!({"schema": 1, "experiment": experiment, "title": "", "started": "2026-11-24T23:01:29Z", "commit": "0",
+                      "brisk": "0.1.0", "device": device, "mode": "deterministic", "seed": 1, "command": "",
+                      "series": series.collect::<Vec<_>>(), "claims": results.collect::<Vec<_>>()});
+    serde_json::from_value(file).expect("a file of docs/evidence")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const PROOF: &str = include_str!("../../../tests/fixtures/proof.json");
-    const EVIDENCE: &str = include_str!("../../../docs/evidence/boot-bursts.json");
+
+    fn bursts() -> Measured {
+        kept("boot-bursts", &[("hold", "launch", "boot.bursts-hold", [24.9544, 24.935, 25.1652])])
+    }
 
     fn source(experiment: &str, arm: &str, metric: &str) -> Source {
         Source {
@@ -178,7 +203,7 @@ mod tests {
     fn figures_are_found_by_claim_series_and_gain() {
         let mut results = Results::default();
         assert!(results.is_empty());
-        results.add_text("boot-bursts.json", EVIDENCE).unwrap();
+        results.add_text("boot-bursts.json", &serde_json::to_string(&bursts()).unwrap()).unwrap();
         let hold = source("boot-bursts", "hold", "launch");
         let level = results.figure(&hold).unwrap();
         assert_eq!((level.value, level.unit.as_str(), level.count), (2411.19, "ms", 30));
@@ -187,13 +212,11 @@ mod tests {
         let claim = results.figure(&Source { claim: Some("boot.bursts-hold".to_owned()), ..hold.clone() }).unwrap();
         assert_eq!((claim.value, claim.count), (24.9544, 30));
         for missing in [
-            Source { point: Some("work 1 ms".to_owned()), ..hold.clone() },
+            Source { point: Some("work 2 ms".to_owned()), ..hold.clone() },
             Source { claim: Some("boot.none".to_owned()), ..hold.clone() },
             source("boot-bursts", "none", "launch"),
             source("boot-bursts", "hold", "none"),
             source("none", "hold", "launch"),
-            // The baseline has no gain.
-            Source { gain: true, ..source("boot-bursts", "stock", "launch") },
         ] {
             assert_eq!(results.figure(&missing), None, "{missing:?}");
         }
@@ -225,15 +248,39 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_about_all_points_rests_on_the_samples_of_each() {
+        let mut measured = bursts();
+        let again = measured.series[0].clone();
+        measured.series.push(Series { point: "work 2 ms".to_owned(), count: 7, ..again });
+        measured.claims[0].point = String::new();
+        let mut results = Results::default();
+        results.add_evidence(measured);
+        let claim = Some("boot.bursts-hold".to_owned());
+        let mean = Source { claim, point: Some(String::new()), ..source("boot-bursts", "hold", "launch") };
+        assert_eq!(results.figure(&mean).unwrap().count, 37);
+    }
+
+    /// The baseline has no change.
+    #[test]
+    fn a_series_without_a_change_has_no_gain() {
+        let mut measured = bursts();
+        measured.series[0].change = None;
+        let mut results = Results::default();
+        results.add_evidence(measured);
+        assert_eq!(results.figure(&Source { gain: true, ..source("boot-bursts", "hold", "launch") }), None);
+    }
+
+    #[test]
     fn other_texts_are_refused_with_their_name() {
+        let evidence = serde_json::to_string_pretty(&bursts()).unwrap();
         for (text, expected) in [
             ("", "is neither"),
             ("{}", "is neither"),
             ("{\"schema\":1}", "is neither"),
             ("{\"schema\":1,\"experiment\":\"a\"}", "is neither"),
-            (&EVIDENCE[..EVIDENCE.len() / 2], "is neither"),
-            (&EVIDENCE.replacen("\"schema\": 1", "\"schema\": 2", 1), "has schema 2; this brisk reads schema 1"),
-            (&EVIDENCE.replacen("\"seed\"", "\"sead\"", 1), "unknown field `sead`"),
+            (&evidence[..evidence.len() / 2], "is neither"),
+            (&evidence.replacen("\"schema\": 1", "\"schema\": 2", 1), "has schema 2; this brisk reads schema 1"),
+            (&evidence.replacen("\"seed\"", "\"sead\"", 1), "unknown field `sead`"),
         ] {
             let error = Results::default().add_text("x.json", text).unwrap_err().to_string();
             assert!(error.starts_with("x.json ") && error.contains(expected), "{error}");

@@ -106,11 +106,12 @@ fn style(verdict: Verdict) -> Style {
 mod tests {
     use super::*;
     use crate::built_in;
-    use crate::results::Results;
+    use crate::results::{self, Results};
 
     fn kept() -> Comparison {
         let mut results = Results::default();
-        results.add_text("boot-bursts.json", include_str!("../../../docs/evidence/boot-bursts.json")).unwrap();
+        let hold = ("hold", "launch", "boot.bursts-hold", [24.9544, 24.935, 25.1652]);
+        results.add_evidence(results::kept("boot-bursts", &[hold]));
         Comparison::of(&built_in::select(&[]).unwrap(), &results)
     }
 

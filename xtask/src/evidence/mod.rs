@@ -1,7 +1,10 @@
 //! Keeps the evidence: `tests/evidence.toml`, the day and commit at which each deep test last passed and each experiment was
-//! last run; docs/evidence, what experiments measured; and docs/traceability.md, which is generated from the sources and these.
+//! last run; docs/evidence, what experiments measured; and docs/traceability.md and docs/papers,
+//! which are generated from the sources, from papers/ and from these.
 
 mod measured;
+#[cfg(feature = "lab")]
+mod paper_pages;
 mod traceability;
 
 use std::fs;
@@ -62,6 +65,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         record = with_advisories(&record, &format!("{day} {commit}"));
     }
     write(&repository.join(RECORD), &record)?;
+    #[cfg(feature = "lab")]
+    for (file, page) in paper_pages::pages(repository)? {
+        write(&repository.join(file), &page)?;
+    }
     write(&repository.join(TRACEABILITY), &traceability::document(repository)?)
 }
 
