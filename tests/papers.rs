@@ -35,8 +35,9 @@ fn faults(row: &Row, source: &Source, is_method: bool, experiments: &[Experiment
     let points: Vec<String> = experiment.points(false).iter().map(ToString::to_string).collect();
     match &source.point {
         None if points.len() > 1 => faults.push(format!("{} has several points: name one", experiment.name)),
-        // An empty point stands for a claim about all of them.
-        Some(point) if !points.contains(point) && !(point.is_empty() && source.claim.is_some()) => {
+        // Stands for a claim about all of them.
+        Some(point) if point.is_empty() && source.claim.is_some() => {}
+        Some(point) if !points.contains(point) => {
             faults.push(format!("{} has no point {point:?}; it has {points:?}", experiment.name));
         }
         _ => {}

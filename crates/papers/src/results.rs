@@ -213,7 +213,7 @@ mod tests {
         assert_eq!((claim.value, claim.count), (24.9544, 30));
         for missing in [
             Source { point: Some("work 2 ms".to_owned()), ..hold.clone() },
-            Source { claim: Some("boot.none".to_owned()), ..hold.clone() },
+            Source { claim: Some("boot.none".to_owned()), ..hold },
             source("boot-bursts", "none", "launch"),
             source("boot-bursts", "hold", "none"),
             source("none", "hold", "launch"),
