@@ -18,6 +18,9 @@ use brisk::papers::comparison::Comparison;
 use brisk::papers::paper::Paper;
 use brisk::papers::results::Results;
 use brisk::papers::verdict::Verdict;
+use brisk::remote::program::Kind;
+use brisk::remote::target::Target;
+use brisk::remote::{quote, script};
 use brisk::report::{html, json};
 use brisk::sys::binder::returns::Returns;
 use brisk::sys::binder::{WireFormat, cache};
@@ -346,6 +349,21 @@ pub fn papers(bytes: &[u8]) {
     for row in Comparison::of(&papers, &results).rows() {
         assert!(row.method.is_some() || row.verdict >= Verdict::NotOnRecord, "no verdict without a figure: {row:?}");
     }
+}
+
+/// What a device answers, and what a user names and gives.
+pub fn remote(bytes: &[u8]) {
+    if let Some((_, folder)) = script::prepared(bytes) {
+        assert!(folder.starts_with('/') && folder.contains("/brisk.") && !folder.contains(".."));
+        assert_eq!(quote::quoted(&folder), folder);
+    }
+    if let Some((output, _)) = script::ending(bytes) {
+        assert!(bytes.starts_with(output));
+    }
+    if let Ok(target) = text(bytes).parse::<Target>() {
+        assert_eq!(target.to_string().parse(), Ok(target));
+    }
+    let _ = Kind::of(bytes);
 }
 
 /// A shard's header in one line, then its lines: alone, and with a copy of itself.

@@ -7,7 +7,7 @@ mod feeds;
 mod seeds;
 
 use seeds::{
-    CPUFREQ, JOURNAL, KERNEL_TYPES, PERFETTO, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF,
+    CPUFREQ, ELF, JOURNAL, KERNEL_TYPES, PERFETTO, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC, PROOF,
     SHARD, TASKSTATS,
 };
 
@@ -198,6 +198,7 @@ pub const TARGETS: &[Target] = &[
         feed: feeds::papers,
         seeds: &[include_bytes!("../papers/lookup.toml"), include_bytes!("../docs/evidence/boot-bursts.json")],
     },
+    Target { name: "remote", feed: feeds::remote, seeds: &[b"aarch64 /tmp/brisk.aB3dEf\n", b"told\nbrisk-ended 69\n", b"ssh:root@[::1]:22", ELF] },
     Target { name: "shards", feed: feeds::shards, seeds: &[SHARD] },
     Target {
         name: "report",

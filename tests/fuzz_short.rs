@@ -186,8 +186,9 @@ fuzz_tests! {
     trace_files: "trace-files",
     traces: "traces",
     experiment: "experiment",
-    // Verifies PROVE-6.
+    // Verifies PROVE-8.
     papers: "papers",
+    remote: "remote",
     shards: "shards",
     report: "report",
 }

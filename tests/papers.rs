@@ -98,7 +98,7 @@ fn all_faults(papers: &[Paper]) -> Vec<String> {
     found
 }
 
-// Verifies PROVE-6.
+// Verifies PROVE-8.
 #[test]
 fn what_the_papers_rows_name_exists() {
     assert_eq!(all_faults(&built_in::select(&[]).unwrap()), Vec::<String>::new());
@@ -124,7 +124,7 @@ fn a_row_that_names_nothing_is_found() {
     assert_eq!(all_faults(&[Paper::parse("right", text).unwrap()]), Vec::<String>::new());
 }
 
-// Verifies PROVE-6.
+// Verifies PROVE-8.
 #[test]
 fn the_books_pages_about_the_papers_are_up_to_date() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -155,7 +155,7 @@ fn evidence() -> String {
     format!("{}/docs/evidence", env!("CARGO_MANIFEST_DIR"))
 }
 
-// Verifies PROVE-6.
+// Verifies PROVE-8.
 #[test]
 fn what_is_on_record_is_judged_without_a_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,7 +176,7 @@ fn what_is_on_record_is_judged_without_a_run() {
 }
 
 /// Another folder's proof.json is used alone, at any depth; a row that is refuted there is exit code 1.
-// Verifies PROVE-6.
+// Verifies PROVE-8.
 #[test]
 fn a_proof_below_the_folder_is_judged() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,6 +14,8 @@ pub mod load;
 mod log;
 pub mod lookup;
 pub mod memory;
+#[cfg(feature = "lab")]
+mod on;
 mod output;
 pub mod placement;
 pub mod processes;

@@ -64,6 +64,11 @@ exit $status
 /// A device of regular files, with ondemand at 20 ms.
 pub(super) fn device() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
+    write_device(folder.path());
+    folder
+}
+
+pub(super) fn write_device(folder: &Path) {
     let cpufreq = "sys/devices/system/cpu/cpufreq";
     for (file, text) in [
         (format!("{cpufreq}/policy0/affected_cpus"), "0"),
@@ -76,14 +81,13 @@ pub(super) fn device() -> tempfile::TempDir {
         ("proc/meminfo".into(), "MemTotal:         221432 kB\nMemFree:          100000 kB"),
         ("run/keep".into(), ""),
     ] {
-        let path = folder.path().join(file);
+        let path = folder.join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    folder
 }
 
-fn tunables(device: &Path) -> [String; 2] {
+pub(super) fn tunables(device: &Path) -> [String; 2] {
     ["policy0/scaling_min_freq", "ondemand/sampling_rate"]
         .map(|file| std::fs::read_to_string(device.join("sys/devices/system/cpu/cpufreq").join(file)).unwrap())
         .map(|text| text.trim_end().to_owned())
@@ -91,20 +95,24 @@ fn tunables(device: &Path) -> [String; 2] {
 
 /// `brisk prove --here` on the recorded device: its tunables are real files, its CPU is this machine's.
 pub(super) fn here(device: &Path, replicates: u32) -> Command {
-    let text = format!(
+    let file = device.join("recorded.toml");
+    std::fs::write(&file, recorded(replicates)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    command.arg("--root").arg(device).arg("prove").arg(&file).arg("--here");
+    command.arg("--output").arg(device.join("results")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// An experiment for that device.
+pub(super) fn recorded(replicates: u32) -> String {
+    format!(
         "name = \"recorded\"\ntitle = \"\"\ndescription = \"\"\nmechanism = \"launch\"\nmode = \"native\"\n\
          workload = {{ program = \"load\", work_ms = [5], settle_ms = [20, 30], window_beyond_work_ms = 2000 }}\n\
          replicates = {{ quick = {replicates}, full = {replicates} }}\n\
          [[arm]]\nname = \"stock\"\ntitle = \"\"\nbaseline = true\n\
          [[arm]]\nname = \"fast\"\ntitle = \"\"\npolicy = {{ scaling_min_freq = \"maximum\" }}\n\
          tunables = {{ sampling_rate = 10_000 }}\n"
-    );
-    let file = device.join("recorded.toml");
-    std::fs::write(&file, text).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    command.arg("--root").arg(device).arg("prove").arg(&file).arg("--here");
-    command.arg("--output").arg(device.join("results")).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    )
 }
 
 pub(super) fn signal(pid: u32, signal: Signal) {

@@ -1,7 +1,9 @@
 //! Experiments end to end: a static brisk, the lab, `brisk prove`.
 
 mod here;
+mod on;
 mod shard;
+mod ssh_server;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -125,7 +125,7 @@ fn it_fits_every_width_in_both_colour_schemes_and_on_paper() {
 }
 
 /// The papers beside what docs/evidence has, and beside a run's curves.
-// Verifies PROVE-6.
+// Verifies PROVE-8.
 #[test]
 fn the_papers_page_fits_every_width_in_both_schemes() {
     let mut proof = json::parse(FIXTURE).expect("the fixture is a proof");

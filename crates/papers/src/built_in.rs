@@ -57,7 +57,7 @@ mod tests {
     }
 
     /// The numbers of the tables and figures that each paper prints, from the papers themselves.
-    // Verifies PROVE-6.
+    // Verifies PROVE-8.
     #[test]
     fn every_table_and_figure_of_the_papers_has_a_part() {
         for (name, tables, figures) in [

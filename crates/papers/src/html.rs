@@ -190,7 +190,7 @@ mod tests {
         results
     }
 
-    // Verifies PROVE-6.
+    // Verifies PROVE-8.
     #[test]
     fn the_page_has_every_row_and_draws_what_is_measured() {
         let papers = built_in::select(&[]).unwrap();

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::built_in;
 
-    // Verifies PROVE-6.
+    // Verifies PROVE-8.
     #[test]
     fn a_page_has_each_part_and_each_row() {
         for paper in built_in::select(&[]).unwrap() {

@@ -170,7 +170,7 @@ mod tests {
 
     const METHOD: &str = "method = { experiment = \"e\", arm = \"a\", metric = \"m\" }";
 
-    // Verifies PROVE-6.
+    // Verifies PROVE-8.
     #[test]
     fn the_rule_decides_by_interval_value_and_tolerance() {
         use Verdict::{DirectionOnly, NotReproduced, Reproduced, Undecided};

@@ -2,6 +2,8 @@
 //! device: what is broken is what it reports.
 
 pub mod facts;
+#[cfg(feature = "lab")]
+mod on;
 mod text;
 
 use std::io::IsTerminal;
@@ -9,6 +11,8 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+#[cfg(feature = "lab")]
+use crate::cli::on::OnArguments;
 use crate::cli::output;
 use brisk_config::{Activation, Config, Layers, activations};
 use brisk_daemon::control::connection::Connection;
@@ -39,6 +43,9 @@ pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    #[cfg(feature = "lab")]
+    #[command(flatten)]
+    on: OnArguments,
 }
 
 /// Everything that doctor reports.
@@ -73,11 +80,16 @@ struct OtherManagerReport {
     mechanism: &'static str,
 }
 
-/// Probes the device and prints the report. The exit code is always 0: a device without support is a valid result.
+/// Probes the device and prints the report. The exit code is 0: a device without support is a valid result. It is 2 if a
+/// device of `--on` cannot be reached.
 ///
 /// # Errors
 /// When standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "lab")]
+    if !arguments.on.on.is_empty() {
+        return on::run(arguments, root);
+    }
     let report = Report::of(root);
     let width = if std::io::stdout().is_terminal() { terminal_width() } else { text::DEFAULT_WIDTH };
     output::print(&report, arguments.json, |report| text::render(report, width))?;

@@ -3,6 +3,7 @@
 #[cfg(feature = "lab")]
 mod merge;
 #[cfg(feature = "lab")]
+mod on;
 mod papers;
 mod progress;
 mod reboots;
@@ -21,6 +22,8 @@ use clap::Args;
 use clap::Subcommand;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+#[cfg(feature = "lab")]
+use super::on::OnArguments;
 use brisk_base::notes::note;
 use brisk_experiment::campaign::{self, CampaignMember, ExperimentOutcome};
 use brisk_experiment::catalogue::{self, Entry};
@@ -76,6 +79,9 @@ pub struct Arguments {
     /// Measure on this device; every change is leased and restored
     #[arg(long)]
     here: bool,
+    #[cfg(feature = "lab")]
+    #[command(flatten)]
+    on: OnArguments,
     /// Run the quick form, about two minutes for each mechanism (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -171,6 +177,10 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Some(Command::Merge(arguments)) => return merge::run(arguments),
         Some(Command::Papers(arguments)) => return papers::run(arguments, root),
         None => {}
+    }
+    #[cfg(feature = "lab")]
+    if !arguments.on.on.is_empty() {
+        return on::run(arguments, root);
     }
     if arguments.stop {
         return reboots::stop(root);
