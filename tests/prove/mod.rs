@@ -1,6 +1,7 @@
 //! Experiments end to end: a static brisk, the lab, `brisk prove`.
 
 mod here;
+mod kubernetes;
 mod on;
 mod shard;
 mod ssh_server;

@@ -45,8 +45,8 @@ fn assert_untouched(server: &SshServer) {
     assert_eq!(tunables(&server.tmp().join("device")), ["200000", "20000"]);
 }
 
-/// One of three is out of reach: the others are measured, at the same time.
-// Verifies PROVE-6.
+/// One of three is out of reach: the others are measured, at the same time, and judged together.
+// Verifies PROVE-6, PROVE-7.
 #[test]
 fn devices_over_ssh_measure_themselves_and_keep_nothing() {
     let (Some(one), Some(two)) = (board(), board()) else { return };
@@ -74,6 +74,18 @@ fn devices_over_ssh_measure_themselves_and_keep_nothing() {
     [&one, &two].into_iter().for_each(assert_untouched);
     let entries = std::fs::read_dir(client.path().join("results")).unwrap();
     assert_eq!(entries.count(), 2, "no draft is left");
+
+    let joined = client.path().join("joined");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    command.args(["prove", "merge"]).arg(client.path().join("results")).arg("--output").arg(&joined);
+    assert_code(&command.output().unwrap(), 0);
+    let found = result(&joined);
+    assert_eq!(launches(&found, "stock").len(), 4);
+    assert!(
+        found.notes.iter().any(|note| note.starts_with("2 devices measured it: ssh-board-1 (")),
+        "{:?}",
+        found.notes
+    );
 
     let again = measuring(client.path(), 2, "ssh:board-1").output().unwrap();
     assert_code(&again, 2);

@@ -1,5 +1,6 @@
-//! `brisk prove merge`: joins the shards of experiments, and judges them as one run.
+//! `brisk prove merge`: joins the shards of experiments, or the runs of several devices, and judges them together.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,7 +10,6 @@ use serde::Serialize;
 use super::{SEED, default_folder, name_in_form, report};
 use crate::cli::output;
 use brisk_experiment::catalogue;
-use brisk_experiment::conduct::Findings;
 use brisk_experiment::merge::{self, Fault, Joined, Merged, Missing};
 use brisk_report::proof::{Proof, SCHEMA, Timekeeping};
 use brisk_report::status::Status;
@@ -23,7 +23,10 @@ Exit code:
       are missing: the shards to run again are named, and nothing is written
    2  a folder is foreign, double, damaged or unreadable; nothing is written
 
-Folders of shards are only read. With --json, the output has the key `experiments`
+Whole runs of several devices (prove --here) are judged together: each device has
+the same weight, and the report says what each found by itself.
+
+Folders are only read. With --json, the output has the key `experiments`
 if all shards are there; otherwise `missing` and `faults`.
 
 Examples:
@@ -31,7 +34,7 @@ Examples:
   brisk prove merge node-*/shard-*           shards copied from several machines
   brisk prove merge results --output joined  write the report and all samples")]
 pub struct Arguments {
-    /// Folders of shards, or folders that have them
+    /// Folders of shards or of devices' results, or folders that have them
     #[arg(value_name = "FOLDER", required = true)]
     folders: Vec<PathBuf>,
     /// Write results into this folder
@@ -74,7 +77,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     for joined in experiments {
         let name = name_in_form(&joined.entry.experiment.name, joined.header.quick);
-        joined.write(&folder.join("samples").join(name))?;
+        joined.write(&folder, &name)?;
     }
     report::write(&proof, &folder)?;
     report::print(&proof, arguments.json, arguments.verbose)?;
@@ -83,17 +86,28 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn proof(experiments: &[Joined]) -> Proof {
-    let findings: Vec<Findings> = experiments.iter().map(Joined::findings).collect();
+    let findings: Vec<_> = experiments.iter().map(Joined::findings).collect();
     let all = || experiments.iter().zip(&findings);
-    let devices: Vec<_> =
-        all().filter_map(|(joined, findings)| Some((joined.entry.experiment.mode, findings.device()?))).collect();
+    let devices: Vec<_> = all()
+        .flat_map(|(joined, findings)| findings.iter().map(|device| (joined.entry.experiment.mode, device)))
+        .filter_map(|(mode, device)| Some((mode, device.findings.device()?)))
+        .collect();
     let here = experiments.iter().any(|joined| joined.entry.experiment.mode == Timekeeping::Native);
+    let most = findings.iter().map(Vec::len).max().unwrap_or(0);
+    let mut device = report::device(&devices, here);
+    if most > 1 {
+        let kinds: BTreeSet<&str> = devices.iter().map(|(_, device)| device.processor.as_str()).collect();
+        device.processor = format!("{most} devices: {}", kinds.into_iter().collect::<Vec<_>>().join("; "));
+    }
+    let command = |joined, count| if count > 1 { String::new() } else { command(joined) };
     Proof {
         schema: SCHEMA,
         brisk: env!("CARGO_PKG_VERSION").into(),
         started: experiments.iter().map(|joined| joined.header.started.clone()).min().unwrap_or_default(),
-        device: report::device(&devices, here),
-        experiments: all().map(|(joined, findings)| joined.run().result(findings, command(joined))).collect(),
+        device,
+        experiments: all()
+            .map(|(joined, devices)| joined.run().result_of_devices(devices, command(joined, devices.len())))
+            .collect(),
     }
 }
 

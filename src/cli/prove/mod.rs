@@ -133,7 +133,7 @@ pub struct Arguments {
 #[cfg(feature = "lab")]
 #[derive(Debug, Clone, Subcommand)]
 enum Command {
-    /// Join the shards of several machines, and judge them as one run
+    /// Join shards or the results of several devices, and judge them together
     Merge(merge::Arguments),
     /// Lay what is measured beside the tables and figures of the five papers
     Papers(papers::Arguments),

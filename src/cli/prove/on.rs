@@ -161,5 +161,9 @@ fn print(answer: &Answer, arguments: &Arguments) -> anyhow::Result<()> {
             note!("{}: results: {}", device.device, folder.display());
         }
     }
+    let fetched: Vec<&PathBuf> = answer.devices.iter().filter_map(|device| device.folder.as_ref()).collect();
+    if let [one, _, ..] = fetched[..] {
+        note!("judge them together: brisk prove merge {}", one.parent().unwrap_or(one).display());
+    }
     Ok(())
 }

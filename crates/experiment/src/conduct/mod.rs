@@ -1,5 +1,6 @@
 //! One experiment from its file to its result: schedule, devices, partial results, verdicts.
 
+mod devices;
 mod parts;
 mod result;
 
@@ -18,6 +19,7 @@ use super::spec::Experiment;
 use super::store::Store;
 use super::verdict::{is_precise, judge_claim};
 use brisk_report::proof::{DeviceDescription, SelfCheck, Timekeeping};
+pub use devices::DeviceFindings;
 
 /// Somewhere to run plans: the lab's guests, or the user's own device.
 pub trait Testbed: Sync {

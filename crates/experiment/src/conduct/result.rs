@@ -69,7 +69,7 @@ impl Run<'_> {
 }
 
 /// The metrics worth a series: times and energy always, the others where a claim is about them.
-fn metrics(experiment: &Experiment) -> Vec<Metric> {
+pub(super) fn metrics(experiment: &Experiment) -> Vec<Metric> {
     let claimed = |metric: &Metric| match metric {
         metric if metric.subject() != experiment.subject() => false,
         // A device's own boot has no other figures.

@@ -10,6 +10,8 @@ use brisk_report::proof::Timekeeping;
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity<'a> {
     seed: u64,
+    /// Whether it is a whole run. Those of several devices differ in all that follows.
+    is_whole: bool,
     /// The digest of the programs that measure.
     program: &'a str,
     /// The experiment's file.
@@ -29,10 +31,15 @@ impl<'a> Identity<'a> {
             format!("{}, {} CPUs, energy by {energy}", device.processor, device.cpu_count)
         });
         let header = &part.header;
+        let experiment = &header.experiment;
+        if part.is_whole() {
+            return Self { seed: header.seed, is_whole: true, program: "", experiment, devices: "", processor: None };
+        }
         Self {
             seed: header.seed,
+            is_whole: false,
             program: &header.program,
-            experiment: &header.experiment,
+            experiment,
             devices: &header.devices,
             processor,
         }
@@ -59,6 +66,10 @@ pub fn difference(part: &Part, kin: &Part) -> Option<String> {
     }
     if ours.seed != theirs.seed {
         return differ("its seed is", &ours.seed.to_string(), &theirs.seed.to_string());
+    }
+    if ours.is_whole != theirs.is_whole {
+        let kind = |is_whole| if is_whole { "a whole run" } else { "a shard" };
+        return differ("it is", kind(ours.is_whole), kind(theirs.is_whole));
     }
     if ours.program != theirs.program {
         return differ("another build of brisk measured it:", ours.program, theirs.program);

@@ -1,8 +1,10 @@
-//! Joins the shards of experiments: checks that they belong together, and that each replicate was measured once.
+//! Joins the shards of experiments: checks that they belong together, and that each replicate was measured once. Whole runs that
+//! several devices did by themselves are joined as well: each device keeps its own blocks.
 //!
 //! The result does not depend on how an experiment was divided, nor on the order of the folders: lines are sorted before they
 //! are used. Folders are only read.
 
+mod devices;
 mod fault;
 mod files;
 mod identity;
@@ -16,7 +18,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::catalogue::Entry;
-use super::conduct::{Findings, Run};
+use super::conduct::{DeviceFindings, Findings, Run};
 use super::plan::Line;
 use super::shard::Shard;
 use super::store::Header;
@@ -36,14 +38,25 @@ pub struct Merged {
     pub faults: Vec<Fault>,
 }
 
-/// An experiment with the lines of all its shards.
+/// An experiment with all that was measured of it.
 #[derive(Debug)]
 pub struct Joined {
     /// The experiment in its form, and its file's text.
     pub entry: Entry,
-    /// The header of its shards, with the earliest start and without a shard.
+    /// What its parts have in common, with the earliest start and without a shard.
     pub header: Header,
-    /// The shards' lines: first what is known of the devices, then the replicates by number.
+    /// The devices that measured it, by name: one for all shards, or one for each whole run.
+    pub devices: Vec<Device>,
+}
+
+/// What one device measured, or all machines of a farm as one.
+#[derive(Debug)]
+pub struct Device {
+    /// Its name: the folder of its results; empty for a farm.
+    pub name: String,
+    /// The header of its run.
+    pub header: Header,
+    /// First what is known of the device, then the replicates by number.
     pub lines: Vec<Line>,
 }
 
@@ -53,11 +66,14 @@ impl Joined {
         Run { experiment: &self.entry.experiment, quick: self.header.quick, seed: self.header.seed, shard: None }
     }
 
-    /// The findings of all shards.
-    pub fn findings(&self) -> Findings {
-        let mut findings = Findings::default();
-        self.lines.iter().cloned().for_each(|line| findings.add(line));
-        findings
+    /// What each device has found.
+    pub fn findings(&self) -> Vec<DeviceFindings> {
+        let of_device = |Device { name, lines, .. }: &Device| {
+            let mut findings = Findings::default();
+            lines.iter().cloned().for_each(|line| findings.add(line));
+            DeviceFindings { name: name.clone(), findings }
+        };
+        self.devices.iter().map(of_device).collect()
     }
 }
 
@@ -101,9 +117,15 @@ pub fn join(records: Vec<Record>, version: &str) -> Merged {
             }
         }
         merged.faults.extend(faults);
-        merged.faults.extend(doubles(&kindred));
-        merged.missing.extend(missing(&kindred));
-        merged.experiments.extend(joined(kindred));
+        if kindred.iter().all(Part::is_whole) {
+            let (sound, faults) = devices::sound(kindred);
+            merged.faults.extend(faults);
+            merged.experiments.extend(devices::joined(sound));
+        } else {
+            merged.faults.extend(doubles(&kindred));
+            merged.missing.extend(missing(&kindred));
+            merged.experiments.extend(joined(kindred));
+        }
     }
     merged.faults.sort();
     merged
@@ -163,9 +185,14 @@ fn joined(parts: Vec<Part>) -> Option<Joined> {
     let first = parts.first()?;
     let header = Header { started, devices, shard: None, ..first.header.clone() };
     let entry = first.entry.clone();
-    // By the replicate's number, then by the text; what is known of the devices comes first.
+    let lines = sorted(parts.into_iter().flat_map(Part::into_lines));
+    Some(Joined { entry, header: header.clone(), devices: vec![Device { name: String::new(), header, lines }] })
+}
+
+/// Lines by the replicate's number, then by the text; what is known of the devices comes first.
+fn sorted(all: impl Iterator<Item = Line>) -> Vec<Line> {
     let mut lines: BTreeMap<(Option<u32>, String), Line> = BTreeMap::new();
-    for line in parts.into_iter().flat_map(Part::into_lines) {
+    for line in all {
         let number = match &line {
             Line::Measured(measured) => Some(measured.replicate),
             _ => None,
@@ -173,5 +200,5 @@ fn joined(parts: Vec<Part>) -> Option<Joined> {
         let text = serde_json::to_string(&line).unwrap_or_default();
         lines.insert((number, text), line);
     }
-    Some(Joined { entry, header, lines: lines.into_values().collect() })
+    lines.into_values().collect()
 }

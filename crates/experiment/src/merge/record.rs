@@ -11,7 +11,7 @@ use crate::schedule::blocks;
 use crate::shard::Shard;
 use crate::spec::Experiment;
 use crate::store::Header;
-use brisk_report::proof::DeviceDescription;
+use brisk_report::proof::{DeviceDescription, Timekeeping};
 
 /// The most replicates of an experiment: a forged file must not fill the memory.
 const MOST_REPLICATES: u64 = 100_000;
@@ -51,11 +51,13 @@ impl Part {
             let reason = format!("brisk {} measured it, and this is brisk {version}", header.brisk);
             return Err(fault(FaultKind::Foreign, reason));
         }
-        let Some(shard) = header.shard else {
-            let reason = "it was not measured with --shard".to_owned();
-            return Err(fault(FaultKind::Foreign, reason));
-        };
         let entry = entry(&folder, &header).map_err(damaged)?;
+        // Whole runs of the lab are the same device again.
+        if header.shard.is_none() && entry.experiment.mode != Timekeeping::Native {
+            let reason = "it was measured neither with --shard nor with --here".to_owned();
+            return Err(fault(FaultKind::Foreign, reason));
+        }
+        let shard = header.shard.unwrap_or(Shard::with(0, 1));
         let all = schedule(&entry, &header);
         let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let points = entry.experiment.points(header.quick);
@@ -81,6 +83,16 @@ impl Part {
 
     pub fn fault(&self, kind: FaultKind, reason: String) -> Fault {
         Fault { folder: self.folder.clone(), kind, reason }
+    }
+
+    /// Whether a device measured all of the experiment by itself.
+    pub fn is_whole(&self) -> bool {
+        self.header.shard.is_none()
+    }
+
+    /// Whether all replicates have the same figures, which two measurements never have.
+    pub fn has_same_figures(&self, other: &Self) -> bool {
+        self.measured == other.measured
     }
 
     /// Whether it has a measured or refused replicate.

@@ -79,7 +79,7 @@ fn halves() -> [Record; 2] {
 }
 
 fn result(joined: &Joined) -> String {
-    serde_json::to_string(&joined.run().result(&joined.findings(), "c".into())).unwrap()
+    serde_json::to_string(&joined.run().result_of_devices(&joined.findings(), "c".into())).unwrap()
 }
 
 /// The replicates of a real run in the lab, dealt to shards and joined: figures, intervals and verdicts are the run's own.
@@ -122,7 +122,7 @@ fn recorded_replicates_give_the_same_bits_in_any_division() {
         assert_eq!((merged.missing, merged.faults), (vec![], vec![]), "{division:?}");
         let [joined] = &merged.experiments[..] else { panic!("{division:?}") };
         assert_eq!(result(joined), expected, "{division:?}");
-        texts.insert(text(&joined.lines));
+        texts.insert(text(&joined.devices[0].lines));
     }
     assert_eq!(texts.len(), 1, "the joined files are the same as well");
 }
@@ -137,7 +137,7 @@ fn shards_are_joined_in_any_order_of_folders() {
     assert_eq!(result(&merged.experiments[0]), result(&reversed.experiments[0]));
     let joined = &merged.experiments[0];
     assert_eq!((joined.header.shard, joined.header.started.as_str()), (None, "2026-11-26T09:00:01Z"));
-    assert_eq!(joined.lines, (0..16).map(line).collect::<Vec<_>>());
+    assert_eq!(joined.devices[0].lines, (0..16).map(line).collect::<Vec<_>>());
 }
 
 // Verifies PROVE-5.
@@ -185,7 +185,7 @@ fn what_does_not_belong_together_is_foreign() {
         (other(|header| header.experiment.push('\n')), "the experiment's file is not that of 1/2"),
         (other(|header| header.seed = 6), "its seed is 6, and 5 in 1/2"),
         (other(|header| header.devices = "x: 6.12".into()), "the scenario, the kernel or something else"),
-        (other(|header| header.shard = None), "it was not measured with --shard"),
+        (other(|header| header.shard = None), "it was measured neither with --shard nor with --here"),
         (other(|header| header.shard = "1/2".parse().ok()), "replicate 4 belongs to shard 2/2, and the folder is 1/2"),
     ] {
         let merged = join(vec![one.clone(), changed], VERSION);
@@ -249,7 +249,7 @@ fn each_replicate_counts_once() {
     let lines = [text(&[Line::Measured(refused)]), two.lines.clone()].concat();
     let merged = join(vec![one, Record { lines, ..two }], VERSION);
     assert_eq!((merged.missing, merged.faults), (vec![], vec![]));
-    assert_eq!(merged.experiments[0].lines, (0..16).map(line).collect::<Vec<_>>());
+    assert_eq!(merged.experiments[0].devices[0].lines, (0..16).map(line).collect::<Vec<_>>());
 }
 
 // Verifies PROVE-5.

@@ -22,6 +22,28 @@ pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<Cla
     experiment.claims.iter().flat_map(|claim| judge_claim(experiment, claim, quick, samples)).collect()
 }
 
+/// The outcome of every claim from several `devices` that measured the same experiment. Each device is a stratum: its blocks are
+/// resampled among themselves, and the figure is the mean of the devices' figures, with equal weights, however many blocks each
+/// has (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.2: several samples). The interval is
+/// about the mean of these devices; it says nothing about others. A claim about the worst figure is that of the worst device.
+pub fn judge_devices(experiment: &Experiment, quick: bool, devices: &[Samples]) -> Vec<ClaimResult> {
+    let of_claim = |claim: &Claim| {
+        let groups = point_groups(&claim.at, devices.first().map_or(&[], Samples::points));
+        let count = groups.len();
+        let judged = |(label, points): (String, Vec<usize>)| {
+            let evaluate = |samples| ClaimEvaluation::new(experiment, claim, samples, &points);
+            if claim.measure == Measure::Worst {
+                let results = devices.iter().map(|samples| evaluate(samples).result(quick, label.clone(), count));
+                return results.max_by(|one, other| one.measured.total_cmp(&other.measured));
+            }
+            let points = devices.iter().flat_map(|samples| evaluate(samples).points).collect();
+            Some(ClaimEvaluation { claim, points }.result(quick, label, count))
+        };
+        groups.into_iter().filter_map(judged).collect::<Vec<_>>()
+    };
+    experiment.claims.iter().flat_map(of_claim).collect()
+}
+
 /// The outcome of one claim, at each of its points.
 pub fn judge_claim(experiment: &Experiment, claim: &Claim, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
     let groups = point_groups(&claim.at, samples.points());
@@ -197,7 +219,7 @@ impl<'a> ClaimEvaluation<'a> {
         Self { claim, points: points.iter().map(paired).collect() }
     }
 
-    /// The claim's figure from the blocks `drawn` at each point, averaged over the points.
+    /// The claim's figure from the blocks `drawn` at each point, averaged over the points of all devices.
     fn figure(&self, drawn: &[Vec<usize>]) -> f64 {
         let figures = self.points.iter().zip(drawn).map(|(point, drawn)| point.figure(self.claim, drawn));
         mean(&figures.collect::<Vec<_>>())
