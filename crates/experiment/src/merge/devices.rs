@@ -134,6 +134,9 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
         serde_json::to_string(result).unwrap()
     }
 
+    /// The devices, the mean gain, whether it is shown, and what the notes have.
+    type Case<'a> = (&'a [(&'a str, [f64; BLOCKS])], f64, Verdict, &'a [&'a str]);
+
     const BETTER: [f64; BLOCKS] = [80.0, 81.0, 79.0, 80.5, 79.5, 80.0];
     const WORSE: [f64; BLOCKS] = [120.0, 121.0, 119.0, 120.5, 119.5, 120.0];
 
@@ -157,8 +160,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
     fn devices_have_equal_weights_and_their_own_figures() {
         let refused = f64::NAN;
         let few = [70.0, refused, refused, 70.0, refused, 70.0];
-        // The devices, the mean gain, whether it is shown, and what the notes have.
-        let cases: [(&[(&str, [f64; BLOCKS])], f64, Verdict, &[&str]); 4] = [
+        let cases: [Case; 4] = [
             (&[("a", BETTER), ("b", BETTER.map(|it| it + 0.25))], 19.875, Verdict::Shown, &["a 20.00 %", "b 19.75 %"]),
             (
                 &[("a", BETTER), ("b", WORSE)],
