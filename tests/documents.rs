@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::traceability::{self, Promise};
 
 /// Two to three pages.
-const LONGEST_SPECIFICATION: usize = 16 * 1024;
+const LONGEST_SPECIFICATION: usize = 17 * 1024;
 const LONGEST_LINE: usize = 400;
 
 /// Folders without documents of this project.

@@ -17,7 +17,7 @@ use brisk_remote::target::Target;
 use brisk_sys::Root;
 
 /// The options that select devices.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct OnArguments {
     /// Do it on another device, ssh:[USER@]HOST[:PORT] or adb:SERIAL; repeat it for several
     #[arg(long, value_name = "DEVICE")]

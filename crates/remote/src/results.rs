@@ -10,23 +10,23 @@ use tar::{Archive, EntryType};
 use super::script::RESULTS;
 
 /// The most bytes of all files: a device must not fill this computer's disk.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// The most entries.
-const MOST_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// Unpacks the archive of [`script::fetch`](super::script::fetch) into the empty folder `into`. False if it has no results.
 ///
 /// # Errors
 /// When the archive is damaged, has something else than results may have, or a file cannot be written.
 pub fn unpack(archive: impl Read, into: &Path) -> io::Result<bool> {
-    let mut left = MOST_BYTES;
+    let mut left = MAX_BYTES;
     let mut is_any = false;
     for (index, entry) in Archive::new(archive).entries()?.enumerate() {
         let mut entry = entry?;
         let path = below(&entry.path()?).ok_or_else(|| refused("a file outside of the results"))?;
         let path = into.join(path);
         left = left.checked_sub(entry.size()).ok_or_else(|| refused("more than 1 GiB"))?;
-        if index >= MOST_ENTRIES {
+        if index >= MAX_ENTRIES {
             return Err(refused("more than 100000 files"));
         }
         match entry.header().entry_type() {
@@ -111,7 +111,7 @@ mod tests {
         let mut forged = tar::Header::new_gnu();
         forged.set_path("results/a").unwrap();
         forged.set_entry_type(EntryType::Regular);
-        forged.set_size(MOST_BYTES + 1);
+        forged.set_size(MAX_BYTES + 1);
         forged.set_cksum();
         assert!(unpacked(forged.as_bytes()).0.unwrap_err().contains("1 GiB"));
     }

@@ -17,11 +17,11 @@ use super::target::Target;
 use super::{results, script};
 
 /// The most bytes of output that are kept.
-const MOST_OUTPUT: u64 = 16 << 20;
+const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 /// The most bytes of a message.
-const MOST_LINE: u64 = 4096;
+const MAX_LINE_BYTES: u64 = 4096;
 /// How long brisk may take to revert its changes on the device, and a removal.
-const PATIENCE: Duration = Duration::from_secs(90);
+const REVERT_TIMEOUT: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(20);
 
 /// What is run on a device.
@@ -68,7 +68,8 @@ pub fn run(
     })?;
     let ended = session.run(&job, architecture(&machine), &folder, say);
     // Even an interrupted session removes what it has copied.
-    let removing = Session { target, interrupted: &AtomicBool::new(false), limit: Some(Instant::now() + PATIENCE) };
+    let removing =
+        Session { target, interrupted: &AtomicBool::new(false), limit: Some(Instant::now() + REVERT_TIMEOUT) };
     match removing.short("remove it", &script::remove(&folder), Stdio::null()) {
         Ok(_) => ended,
         Err(error) => {
@@ -108,7 +109,7 @@ impl Session<'_> {
             Some(into) => self.exchange("fetch the results", &script::fetch(folder), Stdio::null(), |mut stdout| {
                 let found = results::unpack(&mut stdout, into)?;
                 // The archive's end may be followed by padding.
-                io::copy(&mut stdout.take(MOST_OUTPUT), &mut io::sink())?;
+                io::copy(&mut stdout.take(MAX_OUTPUT_BYTES), &mut io::sink())?;
                 Ok(found)
             })?,
             None => false,
@@ -138,13 +139,13 @@ impl Session<'_> {
         thread::scope(|scope| {
             scope.spawn(|| {
                 // What is lost here lacks its last line, which is noticed below.
-                let _ = stdout.map(|stdout| stdout.take(MOST_OUTPUT).read_to_end(&mut output));
+                let _ = stdout.map(|stdout| stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut output));
             });
             scope.spawn(|| stderr.map(|stderr| each_line(stderr, say)));
             let mut limit = None;
             while !has_ended(&mut child) {
                 if self.interrupted.load(Ordering::Relaxed) && lifeline.take().is_some() {
-                    limit = Some(Instant::now() + PATIENCE);
+                    limit = Some(Instant::now() + REVERT_TIMEOUT);
                 }
                 if limit.is_some_and(|limit| Instant::now() > limit) {
                     kill(&mut child);
@@ -164,7 +165,7 @@ impl Session<'_> {
     fn short(&self, step: &str, script: &str, input: Stdio) -> Result<Vec<u8>, RemoteError> {
         self.exchange(step, script, input, |stdout| {
             let mut output = Vec::new();
-            stdout.take(MOST_LINE).read_to_end(&mut output)?;
+            stdout.take(MAX_LINE_BYTES).read_to_end(&mut output)?;
             Ok(output)
         })
     }
@@ -236,7 +237,7 @@ fn kill(child: &mut Child) {
 fn each_line(stderr: ChildStderr, say: &(dyn Fn(&str) + Sync)) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
-    while (&mut reader).take(MOST_LINE).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+    while (&mut reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         say(&printable(&line));
         line.clear();
     }
@@ -245,7 +246,7 @@ fn each_line(stderr: ChildStderr, say: &(dyn Fn(&str) + Sync)) {
 /// The last lines of what a client and a device said.
 fn text_of(stderr: ChildStderr) -> String {
     let mut bytes = Vec::new();
-    let _ = stderr.take(MOST_OUTPUT).read_to_end(&mut bytes);
+    let _ = stderr.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes);
     let lines: Vec<String> = bytes.split(|&byte| byte == b'\n').map(printable).filter(|it| !it.is_empty()).collect();
     brief(&lines[lines.len().saturating_sub(3)..].join("; "))
 }

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use crate::model::{Call, Context, Counts, Event, Exec, Kind, Leaving, Marker, Naming, Symbol, Tid, Trace};
 
 /// More than any recording that a workstation could explain; it bounds memory to some 4 GiB.
-const MOST_EVENTS: usize = 50_000_000;
+const MAX_EVENTS: usize = 50_000_000;
 /// A step back of a CPU's clock from which on it is no reordering of lines.
 const CLOCK_STEP_NS: u64 = 10_000_000;
 /// How many threads can be named; more would be forged.
-const MOST_NAMES: usize = 4_000_000;
+const MAX_NAMES: usize = 4_000_000;
 /// How many markers and programs are kept; more would be forged.
-const MOST_MARKERS: usize = 1_000_000;
+const MAX_MARKERS: usize = 1_000_000;
 
-/// More events than [`MOST_EVENTS`].
+/// More events than [`MAX_EVENTS`].
 #[derive(Debug, thiserror::Error)]
-#[error("more than {MOST_EVENTS} events; record or cut a shorter time")]
+#[error("more than {MAX_EVENTS} events; record or cut a shorter time")]
 pub struct TooManyEvents;
 
 /// What each reader fills.
@@ -73,7 +73,7 @@ impl Collector {
             self.out_of_order += 1;
         }
         self.latest_ns = self.latest_ns.max(event.time_ns);
-        if self.trace.events.len() + 2 > MOST_EVENTS {
+        if self.trace.events.len() + 2 > MAX_EVENTS {
             return Err(TooManyEvents);
         }
         if is_lossy {
@@ -103,7 +103,7 @@ impl Collector {
         }
         let symbol = self.trace.symbols.intern(name);
         let names = self.trace.names.entry(tid).or_default();
-        if names.last().is_none_or(|last| last.name != symbol) && self.names < MOST_NAMES {
+        if names.last().is_none_or(|last| last.name != symbol) && self.names < MAX_NAMES {
             names.push(Naming { time_ns, name: symbol });
             self.names += 1;
         }
@@ -122,7 +122,7 @@ impl Collector {
         // The kernel keeps 15 bytes of it.
         let end = (0..=15.min(name.len())).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
         self.name(tid, time_ns, &name[..end]);
-        if self.trace.execs.len() < MOST_MARKERS {
+        if self.trace.execs.len() < MAX_MARKERS {
             let name = self.symbol(name);
             self.trace.execs.push(Exec { time_ns, tid, name });
         }
@@ -130,7 +130,7 @@ impl Collector {
 
     /// Notes a marker of a launch.
     pub fn mark(&mut self, marker: Marker) {
-        if self.trace.markers.len() < MOST_MARKERS {
+        if self.trace.markers.len() < MAX_MARKERS {
             self.trace.markers.push(marker);
         }
     }

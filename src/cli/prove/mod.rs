@@ -162,6 +162,7 @@ impl Arguments {
             yes: false,
             stop: false,
             rebooted: false,
+            on: OnArguments::default(),
             papers: None,
         }
     }

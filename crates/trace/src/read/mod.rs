@@ -17,7 +17,7 @@ use crate::collect::Collector;
 use crate::model::Trace;
 
 /// A packed file of trace-cmd must be read into memory; a larger one can be unpacked by the user.
-const MOST_IN_MEMORY: u64 = 1 << 30;
+const MAX_IN_MEMORY: u64 = 1 << 30;
 
 /// Reads the file at `path`.
 ///
@@ -57,7 +57,7 @@ fn read_from(path: &Path, mut input: Box<dyn BufRead + '_>) -> Result<Trace, Rea
     if start.starts_with(dat::MAGIC) {
         let mut bytes = Vec::new();
         input
-            .take(MOST_IN_MEMORY)
+            .take(MAX_IN_MEMORY)
             .read_to_end(&mut bytes)
             .map_err(|cause| ReadError::Unreadable { path: path.to_owned(), cause })?;
         return read_dat(path, Cursor::new(bytes));

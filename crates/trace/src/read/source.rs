@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 
 /// More than any recording; it ends an archive that unpacks without end.
-const MOST_BYTES: u64 = 16 << 30;
+const MAX_BYTES: u64 = 16 << 30;
 const BUFFER_BYTES: usize = 256 * 1024;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -36,5 +36,5 @@ pub fn plain<'a>(input: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
 }
 
 fn bounded<'a>(unpacker: impl Read + 'a) -> Box<dyn BufRead + 'a> {
-    Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacker.take(MOST_BYTES)))
+    Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacker.take(MAX_BYTES)))
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, BufReader, Read, Seek, SeekFrom};
 
 /// More than any section but the events has.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 const LONGEST_STRING: u64 = 4096;
 
 /// A file with its byte order.
@@ -36,7 +36,7 @@ impl<R: Read + Seek> Input<R> {
 
     /// The next `count` bytes. A count beyond the file's end is refused before memory is taken.
     pub fn bytes(&mut self, count: u64) -> io::Result<Vec<u8>> {
-        if count > MOST_BYTES || count > self.bytes {
+        if count > MAX_BYTES || count > self.bytes {
             return Err(damaged("a size is larger than the file"));
         }
         let mut bytes = vec![0; count as usize];

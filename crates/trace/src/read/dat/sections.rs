@@ -8,7 +8,7 @@ use super::pages::Packing;
 use super::{CpuData, Header};
 
 /// No kernel has more; a larger count is damage.
-const MOST_CPUS: u32 = 8192;
+const MAX_CPUS: u32 = 8192;
 
 /// Everything up to the events of version 6, one part after the other.
 pub fn version_6(input: &mut Input<impl Read + Seek>, header: &mut Header) -> io::Result<()> {
@@ -22,7 +22,7 @@ pub fn version_6(input: &mut Input<impl Read + Seek>, header: &mut Header) -> io
     let bytes = input.u64()?;
     header.command_lines = input.bytes(bytes)?;
     let cpus = input.u32()?;
-    if cpus > MOST_CPUS {
+    if cpus > MAX_CPUS {
         return Err(damaged("it has too many CPUs"));
     }
     let mut kind = input.bytes(10)?;
@@ -141,7 +141,7 @@ fn buffer_of(
     let (_instance, _clock) = (buffer.string()?, buffer.string()?);
     header.layout.page_bytes = buffer.u32()?;
     let cpus = buffer.u32()?;
-    if cpus > MOST_CPUS {
+    if cpus > MAX_CPUS {
         return Err(damaged("it has too many CPUs"));
     }
     for _ in 0..cpus {

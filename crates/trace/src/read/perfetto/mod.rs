@@ -21,9 +21,9 @@ pub(super) use packets::are_at;
 use schema::{FtraceStats, InternedData, ProcessTree, TracePacket};
 
 /// Perfetto packs at most half a MiB into a packet; more unpacks without end.
-const MOST_UNPACKED: u64 = 64 << 20;
+const MAX_UNPACKED: u64 = 64 << 20;
 /// More functions of the kernel than that are forged.
-const MOST_SYMBOLS: usize = 1 << 20;
+const MAX_SYMBOLS: usize = 1 << 20;
 
 /// Reads all packets.
 pub(super) fn read(input: &mut dyn BufRead, collector: &mut Collector) -> Result<(), Fault> {
@@ -140,7 +140,7 @@ impl<'c> Reader<'c> {
     }
 
     fn packed(&mut self, unpacker: impl Read) -> Result<(), Fault> {
-        match self.packets(&mut BufReader::new(unpacker.take(MOST_UNPACKED)), false) {
+        match self.packets(&mut BufReader::new(unpacker.take(MAX_UNPACKED)), false) {
             Err(Fault::Input(_)) => self.lose_packet(),
             other => other?,
         }
@@ -149,7 +149,7 @@ impl<'c> Reader<'c> {
 
     fn intern(&mut self, sequence: u32, interned: &InternedData) {
         for symbol in &interned.kernel_symbols {
-            if self.functions.len() < MOST_SYMBOLS {
+            if self.functions.len() < MAX_SYMBOLS {
                 let name = self.collector.symbol(&String::from_utf8_lossy(&symbol.text));
                 self.functions.insert((sequence, symbol.iid), name);
             }
