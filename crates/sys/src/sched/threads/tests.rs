@@ -251,20 +251,25 @@ fn both_sensors_see_the_same() {
         eprintln!("skipped: {unsupported_reason}");
         return;
     }
-    let [files, tasks] = [Sensing::Schedstat, Sensing::Bpf].map(|sensing| {
+    let known = |sensing| {
         let mut threads = Threads::by(&root, sensing);
         assert_eq!(threads.sensing(), sensing);
         let mut born = Vec::new();
         while threads.sampled_at.is_none() || are_left(&threads) {
             born.extend(threads.sample(BootTime::now()).unwrap().born);
         }
+        // A sandbox may hide its first process.
+        born.retain(|thread| thread.pid != 1);
         born
-    });
-    // A sandbox may hide its first process; a thread that appears or exits meanwhile is seen by one sensor only.
-    let count = |threads: &[Thread]| threads.iter().filter(|thread| thread.pid != 1).count();
-    let common: Vec<&Thread> = files.iter().filter(|thread| thread.pid != 1 && tasks.contains(thread)).collect();
-    let most = count(&files).max(count(&tasks));
-    assert!(!common.is_empty() && common.len() + most / 5 >= most, "{files:?}\n{tasks:?}");
+    };
+    // A thread that appears or exits meanwhile is seen by one sensor only; while a host builds a program there are many.
+    let attempts: Vec<[Vec<Thread>; 2]> = (0..5).map(|_| [known(Sensing::Schedstat), known(Sensing::Bpf)]).collect();
+    let agree = |[files, tasks]: &[Vec<Thread>; 2]| {
+        let common = files.iter().filter(|thread| tasks.contains(thread)).count();
+        let most = files.len().max(tasks.len());
+        common > 0 && common + most / 5 >= most
+    };
+    assert!(attempts.iter().any(agree), "{attempts:?}");
 }
 
 #[test]
