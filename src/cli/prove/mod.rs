@@ -4,6 +4,7 @@
 mod merge;
 #[cfg(feature = "lab")]
 mod on;
+#[cfg(feature = "lab")]
 mod papers;
 mod progress;
 mod reboots;
@@ -384,12 +385,12 @@ fn finish(
     };
     report::write(&proof, &folder)?;
     #[cfg(feature = "lab")]
-    let compared = arguments.papers.as_ref().map(|papers| papers::finish(papers, &proof, &folder)).transpose()?;
+    let status = match &arguments.papers {
+        Some(papers) => papers::finish(papers, &proof, &folder)?,
+        None => print(arguments, &proof)?,
+    };
     #[cfg(not(feature = "lab"))]
-    let compared = None;
-    if compared.is_none() {
-        report::print(&proof, arguments.json, arguments.verbose)?;
-    }
+    let status = print(arguments, &proof)?;
     for member in members.iter().filter(|member| !member.quick && arguments.verbose) {
         member.run().state(&member.findings).iter().for_each(|line| note!("{line}"));
     }
@@ -403,7 +404,13 @@ fn finish(
         eprintln!("incomplete; the same command measures the rest: {}", command(arguments, None, true));
     }
     report::name(&folder);
-    Ok(ExitCode::from(compared.unwrap_or_else(|| Status::of(&proof, arguments.strict).exit_code())))
+    Ok(ExitCode::from(status))
+}
+
+/// Prints the proof and returns its exit code.
+fn print(arguments: &Arguments, proof: &Proof) -> anyhow::Result<u8> {
+    report::print(proof, arguments.json, arguments.verbose)?;
+    Ok(Status::of(proof, arguments.strict).exit_code())
 }
 
 /// One description for all experiments.

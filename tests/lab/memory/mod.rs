@@ -81,6 +81,7 @@ fn swap_stays_in_use_when_memory_becomes_scarce() {
 fn zram_is_set_up_again_when_leftover_swap_fits() {
     let Some(report) = report("plan", "leftover") else { return };
     assert_eq!((report.one("leftover.refused"), report.one("leftover.restored")), ("1", "yes"), "{report:#?}");
+    assert_eq!(report.one("leftover.errors"), "0", "{report:#?}");
 }
 
 /// The kernel may map a few more pages of the killer's locked program.

@@ -146,7 +146,8 @@ leftover() {
 	brisk daemon 2>/tmp/log &
 	daemon=$!
 	wait_for 60 brisk status >/dev/null
-	say leftover.refused "$(grep -c 'stays in use' /tmp/log)"
+	say leftover.refused "$(grep -c 'warning: swap on zram0: .*stays in use' /tmp/log)"
+	say leftover.errors "$(grep -c 'error:' /tmp/log)"
 	kill -KILL "$@"
 	wait_for 120 has_zram_again
 	kill -TERM "$daemon"

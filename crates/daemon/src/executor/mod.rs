@@ -348,10 +348,23 @@ impl Executor {
         if matches!(target, Target::CpuAffinity { .. }) {
             // While a CPU is offline the kernel restores only the online part of a mask, and the rest when it is online again.
             tracing::debug!("{target}: restore incomplete, will retry: {error}");
+        } else if self.waits_for_swap(target) {
+            tracing::debug!("{target}: restore waits until swap is off: {error}");
+        } else if let (Target::ZramSwap(_), false) = (target, is_known) {
+            // As promised where its content does not fit into memory: brisk is not at fault.
+            tracing::warn!("{target}: restore failed, will retry: {error}");
         } else if !is_known {
             tracing::error!("{target}: restore failed, will retry: {error}");
         }
         Effect::Refused(error.clone())
+    }
+
+    /// True for an attribute of a zram device whose swap could not be switched off yet, which the kernel keeps until then.
+    fn waits_for_swap(&self, target: &Target) -> bool {
+        let (Target::ZramAlgorithm(name) | Target::ZramBacking(name) | Target::ZramSize(name)) = target else {
+            return false;
+        };
+        self.known.get(&Target::ZramSwap(name.clone())).is_some_and(|known| known.has_failed_restore)
     }
 }
 
