@@ -141,3 +141,62 @@ impl Drop for Browser {
         let _ = self.child.wait();
     }
 }
+
+/// A page in a browser of its own.
+pub struct Tab {
+    pub browser: Browser,
+    session: String,
+}
+
+impl Tab {
+    /// An empty page; `None`, with the reason on stderr, where there is no browser.
+    pub fn open() -> Option<Self> {
+        let Some(program) = Browser::program() else {
+            eprintln!("skipped: no chromium in PATH (apt-get install chromium)");
+            return None;
+        };
+        let mut browser = Browser::start(&program);
+        let session = browser.open();
+        Some(Self { browser, session })
+    }
+
+    /// Shows `file`.
+    pub fn show(&mut self, file: &Path) {
+        self.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}));
+        self.browser.wait_for("Page.loadEventFired");
+    }
+
+    pub fn call(&mut self, method: &str, parameters: &Value) -> Value {
+        self.browser.call(Some(&self.session), method, parameters)
+    }
+
+    pub fn evaluate(&mut self, expression: &str) -> Value {
+        self.browser.evaluate(&self.session, expression)
+    }
+
+    /// Waits two frames, so that requested changes are drawn.
+    pub fn settle(&mut self) {
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+    }
+
+    /// Sets the width, the colour scheme and the medium: empty, or `print`.
+    pub fn set(&mut self, width: u32, scheme: &str, media: &str) {
+        let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", &metrics);
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.call("Emulation.setEmulatedMedia", &json!({"media": media, "features": features}));
+    }
+
+    pub fn key(&mut self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            let text = if key.len() == 1 && kind == "keyDown" { json!(key) } else { json!("") };
+            self.call("Input.dispatchKeyEvent", &json!({"type": kind, "key": key, "text": text}));
+        }
+    }
+
+    pub fn mouse(&mut self, kind: &str, x: f64, y: f64) {
+        let pressed = i32::from(kind == "mousePressed" || kind == "mouseMoved");
+        let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": pressed, "clickCount": 1});
+        self.call("Input.dispatchMouseEvent", &event);
+    }
+}

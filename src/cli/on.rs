@@ -7,6 +7,7 @@ use std::thread;
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use brisk_base::notes::{self, note};
@@ -26,6 +27,21 @@ pub struct OnArguments {
     /// brisk-ARCHITECTURE beside this program]
     #[arg(long, value_name = "FILE", requires = "on")]
     binary: Vec<PathBuf>,
+}
+
+/// What is printed for programs, with what is known of each device.
+#[derive(Debug, Serialize)]
+pub struct Answer<Device> {
+    schema: u32,
+    /// In the order in which they were given.
+    pub devices: Vec<Device>,
+}
+
+impl<Device> Answer<Device> {
+    /// That of `devices`.
+    pub fn of(devices: Vec<Device>) -> Self {
+        Self { schema: 1, devices }
+    }
 }
 
 /// What all devices do.

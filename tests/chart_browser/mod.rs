@@ -1,61 +1,47 @@
 //! Opens the page of a boot chart in headless Chromium and operates it as a user does.
 #![cfg(feature = "chart")]
 
+use std::ops::{Deref, DerefMut};
+
 use brisk::chart::generate::{self, Shape};
 use brisk::chart::{html, read};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::devtools::Browser;
+use crate::devtools::Tab;
 
 /// The report's checks of what is visible; its checks of structure do not fit a page with a script.
 const CHECKS: &str = include_str!("../report_browser/checks.js");
 
-struct Page {
-    browser: Browser,
-    session: String,
+struct Page(Tab);
+
+impl Deref for Page {
+    type Target = Tab;
+
+    fn deref(&self) -> &Tab {
+        &self.0
+    }
+}
+
+impl DerefMut for Page {
+    fn deref_mut(&mut self) -> &mut Tab {
+        &mut self.0
+    }
 }
 
 impl Page {
-    /// A generated boot in a browser; `None`, with the reason on stderr, where there is no browser.
+    /// A generated boot.
     fn open() -> Option<Self> {
-        let Some(program) = Browser::program() else {
-            eprintln!("skipped: no chromium in PATH (apt-get install chromium)");
-            return None;
-        };
-        let mut browser = Browser::start(&program);
-        let folder = browser.folder().join("boot");
+        let mut tab = Tab::open()?;
+        let folder = tab.browser.folder().join("boot");
         generate::android(&Shape::SMALL, &folder).expect("a recording");
         let mut boot = read::read(&folder).expect("it reads");
         boot.processes[1].name = "</script><img src=x onerror=alert(1)>".to_owned();
-        let file = browser.folder().join("boot.html");
+        let file = tab.browser.folder().join("boot.html");
         std::fs::write(&file, html::render(&boot)).expect("the page is written");
-        let session = browser.open();
-        let mut page = Self { browser, session };
-        page.set(1200, "light");
-        page.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}));
-        page.browser.wait_for("Page.loadEventFired");
-        page.settle();
-        Some(page)
-    }
-
-    fn call(&mut self, method: &str, parameters: &Value) -> Value {
-        self.browser.call(Some(&self.session), method, parameters)
-    }
-
-    fn evaluate(&mut self, expression: &str) -> Value {
-        self.browser.evaluate(&self.session, expression)
-    }
-
-    /// Waits two frames, so that requested changes are drawn.
-    fn settle(&mut self) {
-        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
-    }
-
-    fn set(&mut self, width: u32, scheme: &str) {
-        let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
-        self.call("Emulation.setDeviceMetricsOverride", &metrics);
-        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
-        self.call("Emulation.setEmulatedMedia", &json!({"media": "", "features": features}));
+        tab.set(1200, "light", "");
+        tab.show(&file);
+        tab.settle();
+        Some(Self(tab))
     }
 
     fn state(&mut self) -> (i64, i64, i64) {
@@ -64,19 +50,6 @@ impl Page {
             self.evaluate("['from', 'to', 'rows'].map((key) => Number(document.getElementById('chart').dataset[key]))");
         let at = |index: usize| state[index].as_i64().expect("a number");
         (at(0), at(1), at(2))
-    }
-
-    fn key(&mut self, key: &str) {
-        for kind in ["keyDown", "keyUp"] {
-            let text = if key.len() == 1 && kind == "keyDown" { json!(key) } else { json!("") };
-            self.call("Input.dispatchKeyEvent", &json!({"type": kind, "key": key, "text": text}));
-        }
-    }
-
-    fn mouse(&mut self, kind: &str, x: f64, y: f64) {
-        let pressed = i32::from(kind == "mousePressed" || kind == "mouseMoved");
-        let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": pressed, "clickCount": 1});
-        self.call("Input.dispatchMouseEvent", &event);
     }
 
     fn hover(&mut self, x: f64, y: f64) {
@@ -98,7 +71,7 @@ impl Page {
 #[test]
 fn the_page_has_no_errors_and_makes_no_requests() {
     let Some(mut page) = Page::open() else { return };
-    page.set(1000, "dark");
+    page.set(1000, "dark", "");
     page.settle();
     let errors = ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded", "Network.loadingFailed"];
     for event in &page.browser.events {
@@ -118,7 +91,7 @@ fn it_fits_every_width_and_draws_in_both_colour_schemes() {
     page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })");
     for scheme in ["light", "dark"] {
         for width in [320, 600, 1024, 1440] {
-            page.set(width, scheme);
+            page.set(width, scheme, "");
             page.settle();
             let wrong = page.evaluate(&format!("{}([\"overflow\", \"contrast\"])", CHECKS.trim()));
             assert_eq!(wrong, json!([]), "{width} px, {scheme}: {wrong:#}");

@@ -1,14 +1,15 @@
 //! Opens the report in headless Chromium and checks that there are no errors and that the expected content is visible.
 
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 use brisk::papers::built_in;
 use brisk::papers::results::Results;
 use brisk::report::proof::{ArmResult, Proof, StepSeries};
 use brisk::report::{finding, html, json, summary};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::devtools::Browser;
+use crate::devtools::Tab;
 use crate::measured;
 
 const FIXTURE: &str = include_str!("../fixtures/proof.json");
@@ -18,9 +19,22 @@ const CHECKS: &str = include_str!("checks.js");
 const WIDTHS: [u32; 6] = [320, 360, 600, 769, 1024, 1440];
 
 struct Page {
-    browser: Browser,
-    session: String,
+    tab: Tab,
     proof: Proof,
+}
+
+impl Deref for Page {
+    type Target = Tab;
+
+    fn deref(&self) -> &Tab {
+        &self.tab
+    }
+}
+
+impl DerefMut for Page {
+    fn deref_mut(&mut self) -> &mut Tab {
+        &mut self.tab
+    }
 }
 
 impl Page {
@@ -36,38 +50,26 @@ impl Page {
 
     /// The page `text`, which is about `proof`.
     fn showing(text: &str, proof: Proof) -> Option<Self> {
-        let Some(program) = Browser::program() else {
-            eprintln!("skipped: no chromium in PATH (apt-get install chromium)");
-            return None;
-        };
-        let mut browser = Browser::start(&program);
-        let file = browser.folder().join("report.html");
+        let mut tab = Tab::open()?;
+        let file = tab.browser.folder().join("report.html");
         std::fs::write(&file, text).expect("the report is written");
-        let session = browser.open();
-        let mut page = Self { browser, session, proof };
-        page.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}));
-        page.browser.wait_for("Page.loadEventFired");
-        Some(page)
-    }
-
-    fn call(&mut self, method: &str, parameters: &Value) -> Value {
-        self.browser.call(Some(&self.session), method, parameters)
-    }
-
-    fn evaluate(&mut self, expression: &str) -> Value {
-        self.browser.evaluate(&self.session, expression)
-    }
-
-    fn set(&mut self, width: u32, scheme: &str, media: &str) {
-        let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
-        self.call("Emulation.setDeviceMetricsOverride", &metrics);
-        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
-        self.call("Emulation.setEmulatedMedia", &json!({"media": media, "features": features}));
+        tab.show(&file);
+        Some(Self { tab, proof })
     }
 
     fn check(&mut self, checks: &[&str], when: &str) {
         let wrong = self.evaluate(&format!("{}({})", CHECKS.trim(), json!(checks)));
         assert!(wrong == json!([]), "{when}: {wrong:#}");
+    }
+
+    /// Checks each width, and the contrast, in a colour scheme.
+    fn check_widths(&mut self, scheme: &str) {
+        for width in WIDTHS {
+            self.set(width, scheme, "");
+            self.check(&["overflow", "plotText", "plotsSeen"], &format!("{width} px, {scheme}"));
+        }
+        self.set(1024, scheme, "");
+        self.check(&["contrast"], scheme);
     }
 
     fn open_details(&mut self) {
@@ -107,12 +109,7 @@ fn it_fits_every_width_in_both_colour_schemes_and_on_paper() {
     let Some(mut page) = Page::open() else { return };
     page.open_details();
     for scheme in ["light", "dark"] {
-        for width in WIDTHS {
-            page.set(width, scheme, "");
-            page.check(&["overflow", "plotText", "plotsSeen"], &format!("{width} px, {scheme}"));
-        }
-        page.set(1024, scheme, "");
-        page.check(&["contrast"], scheme);
+        page.check_widths(scheme);
         page.set(360, scheme, "");
         page.check(&["contrast"], &format!("narrow, {scheme}"));
         page.set(800, scheme, "print");
@@ -148,12 +145,7 @@ fn the_papers_page_fits_every_width_in_both_schemes() {
     let Some(mut page) = Page::showing(&text, proof) else { return };
     page.open_details();
     for scheme in ["light", "dark"] {
-        for width in WIDTHS {
-            page.set(width, scheme, "");
-            page.check(&["overflow", "plotText", "plotsSeen"], &format!("{width} px, {scheme}"));
-        }
-        page.set(1024, scheme, "");
-        page.check(&["contrast"], scheme);
+        page.check_widths(scheme);
     }
 }
 

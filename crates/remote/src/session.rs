@@ -209,6 +209,7 @@ impl Session<'_> {
     fn failed(&self, step: &str, said: String) -> RemoteError {
         RemoteError::Step { target: self.target.clone(), step: step.to_owned(), said }
     }
+
     /// Starts the client in a process group of its own, so that ^C on the terminal reaches only this program, which ends the
     /// job in order.
     fn spawn(&self, script: &str, input: Stdio) -> Result<Child, RemoteError> {

@@ -41,3 +41,16 @@ pub fn waking(cpu: u16, us: u64, by: u32, target: u32, on: u16) -> String {
 pub fn interrupt(cpu: u16, us: u64, by: u32, target: u32, on: u16) -> String {
     flagged(cpu, us, by, "d.h.", &format!("sched_waking: comm=t{target} pid={target} prio=120 target_cpu={on:03}"))
 }
+
+/// The switches of a launch in Perfetto's own test of startups: second, thread before, thread after.
+pub const STARTUP_SWITCHES: [(u64, u32, u32); 9] = [
+    (100, 0, 2),
+    (115, 2, 0),
+    (120, 0, 2),
+    (125, 2, 1),
+    (150, 1, 2),
+    (160, 2, 1),
+    (180, 1, 3),
+    (205, 3, 2),
+    (220, 2, 0),
+];

@@ -6,17 +6,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Arguments;
-use crate::cli::on::{Order, status};
+use crate::cli::on::{Answer, Order, status};
 use crate::cli::output;
 use brisk_sys::Root;
 
-/// What is printed for programs.
-#[derive(Debug, Serialize)]
-struct Answer {
-    schema: u32,
-    devices: Vec<DeviceAnswer>,
-}
-
+/// What is printed of a device for programs.
 #[derive(Debug, Serialize)]
 struct DeviceAnswer {
     device: String,
@@ -43,7 +37,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         };
         DeviceAnswer { device: target.to_string(), report: serde_json::from_str(&text).ok(), error, text }
     });
-    output::print(&Answer { schema: 1, devices: devices.collect() }, arguments.json, |answer| {
+    output::print(&Answer::of(devices.collect()), arguments.json, |answer| {
         let parts = answer.devices.iter().filter(|it| it.error.is_none());
         parts.map(|it| format!("{}\n\n{}", it.device, it.text)).collect::<Vec<_>>().join("\n")
     })?;

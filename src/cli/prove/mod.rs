@@ -44,7 +44,7 @@ use progress::Progress;
 const SEED: u64 = 1;
 
 /// Arguments of `brisk prove`.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(after_help = "\
 Exit code (the highest that applies):
    0  no claim was refuted; claims with too few runs are listed as inconclusive
@@ -138,35 +138,6 @@ enum Command {
     Merge(merge::Arguments),
     /// Lay what is measured beside the tables and figures of the five papers
     Papers(papers::Arguments),
-}
-
-#[cfg(feature = "lab")]
-impl Arguments {
-    /// Those of a quick run of `experiments` in the lab.
-    fn of(experiments: Vec<String>) -> Self {
-        Self {
-            command: None,
-            experiments,
-            lab: true,
-            here: false,
-            quick: false,
-            full: false,
-            verbose: false,
-            json: false,
-            output: None,
-            minutes: None,
-            shard: None,
-            seed: None,
-            restart: false,
-            strict: false,
-            resume: false,
-            yes: false,
-            stop: false,
-            rebooted: false,
-            on: OnArguments::default(),
-            papers: None,
-        }
-    }
 }
 
 /// Runs the experiments.

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 
 use super::{Arguments, default_folder, report};
-use crate::cli::on::{Order, status};
+use crate::cli::on::{Answer, Order, status};
 use brisk_base::notes::note;
 use brisk_experiment::catalogue;
 use brisk_experiment::wall_clock;
@@ -19,13 +19,7 @@ use brisk_remote::target::Target;
 use brisk_report::proof::Proof;
 use brisk_sys::Root;
 
-/// What is printed for programs.
-#[derive(Debug, Serialize)]
-struct Answer {
-    schema: u32,
-    devices: Vec<DeviceAnswer>,
-}
-
+/// What is printed of a device for programs.
 #[derive(Debug, Serialize)]
 struct DeviceAnswer {
     device: String,
@@ -65,7 +59,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let parts = arguments.on.on.iter().zip(outcomes).zip(drafts.iter().zip(&folders));
     let devices: anyhow::Result<Vec<_>> =
         parts.map(|((target, outcome), (draft, folder))| device(target, outcome, draft.path(), folder)).collect();
-    let answer = Answer { schema: 1, devices: devices? };
+    let answer = Answer::of(devices?);
     print(&answer, arguments)?;
     Ok(ExitCode::from(answer.devices.iter().map(|device| device.status).max().unwrap_or(0)))
 }
@@ -148,7 +142,7 @@ fn proof(path: &Path) -> Result<Option<Proof>, String> {
     }
 }
 
-fn print(answer: &Answer, arguments: &Arguments) -> anyhow::Result<()> {
+fn print(answer: &Answer<DeviceAnswer>, arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.json {
         return crate::cli::output::print(answer, true, |_| String::new());
     }

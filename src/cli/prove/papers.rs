@@ -116,7 +116,9 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             full: arguments.full,
             minutes,
             output: arguments.output.clone(),
-            ..super::Arguments::of(names)
+            experiments: names,
+            lab: true,
+            ..super::Arguments::default()
         },
         root,
     )

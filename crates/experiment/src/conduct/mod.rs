@@ -306,14 +306,16 @@ impl Run<'_> {
     fn precisions(&self, samples: &Samples) -> Vec<Precision> {
         let limits = self.experiment.claims.iter().filter_map(|claim| Some((claim, claim.precision?)));
         let reached = limits.flat_map(|(claim, limit)| {
-            judge_claim(self.experiment, claim, self.quick, samples).into_iter().map(move |result| Precision {
-                is_reached: is_precise(result.ci, limit),
-                claim: result.id,
-                arm: result.arm,
-                point: result.point,
-                measured: result.measured,
-                ci: result.ci,
-            })
+            judge_claim(self.experiment, claim, self.quick, std::slice::from_ref(samples)).into_iter().map(
+                move |result| Precision {
+                    is_reached: is_precise(result.ci, limit),
+                    claim: result.id,
+                    arm: result.arm,
+                    point: result.point,
+                    measured: result.measured,
+                    ci: result.ci,
+                },
+            )
         });
         reached.collect()
     }

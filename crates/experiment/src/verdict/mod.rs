@@ -1,6 +1,8 @@
 //! From samples to verdicts: a claim is shown when its whole 95 % interval meets the requirement, and refuted when its whole
 //! 99.9 % interval misses it. A report judges about a hundred claims, so it refutes a true one by chance in one of ten reports.
 
+use std::slice;
+
 use brisk_base::toml_text::Located;
 
 use super::claim::{Centre, Claim, Measure, PointSelector, Requirement, VerdictBasis};
@@ -19,7 +21,7 @@ const SIGNIFICANCE_LEVEL: f64 = 0.05;
 
 /// The outcome of every claim of `experiment`, in the order of its file.
 pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
-    experiment.claims.iter().flat_map(|claim| judge_claim(experiment, claim, quick, samples)).collect()
+    judge_devices(experiment, quick, slice::from_ref(samples))
 }
 
 /// The outcome of every claim from several `devices` that measured the same experiment. Each device is a stratum: its blocks are
@@ -27,31 +29,23 @@ pub fn judge(experiment: &Experiment, quick: bool, samples: &Samples) -> Vec<Cla
 /// has (Davison and Hinkley, "Bootstrap Methods and their Application", 1997, section 3.2: several samples). The interval is
 /// about the mean of these devices; it says nothing about others. A claim about the worst figure is that of the worst device.
 pub fn judge_devices(experiment: &Experiment, quick: bool, devices: &[Samples]) -> Vec<ClaimResult> {
-    let of_claim = |claim: &Claim| {
-        let groups = point_groups(&claim.at, devices.first().map_or(&[], Samples::points));
-        let count = groups.len();
-        let judged = |(label, points): (String, Vec<usize>)| {
-            let evaluate = |samples| ClaimEvaluation::new(experiment, claim, samples, &points);
-            if claim.measure == Measure::Worst {
-                let results = devices.iter().map(|samples| evaluate(samples).result(quick, label.clone(), count));
-                return results.max_by(|one, other| one.measured.total_cmp(&other.measured));
-            }
-            let points = devices.iter().flat_map(|samples| evaluate(samples).points).collect();
-            Some(ClaimEvaluation { claim, points }.result(quick, label, count))
-        };
-        groups.into_iter().filter_map(judged).collect::<Vec<_>>()
-    };
-    experiment.claims.iter().flat_map(of_claim).collect()
+    experiment.claims.iter().flat_map(|claim| judge_claim(experiment, claim, quick, devices)).collect()
 }
 
 /// The outcome of one claim, at each of its points.
-pub fn judge_claim(experiment: &Experiment, claim: &Claim, quick: bool, samples: &Samples) -> Vec<ClaimResult> {
-    let groups = point_groups(&claim.at, samples.points());
+pub fn judge_claim(experiment: &Experiment, claim: &Claim, quick: bool, devices: &[Samples]) -> Vec<ClaimResult> {
+    let groups = point_groups(&claim.at, devices.first().map_or(&[], Samples::points));
     let count = groups.len();
     let judged = |(label, points): (String, Vec<usize>)| {
-        ClaimEvaluation::new(experiment, claim, samples, &points).result(quick, label, count)
+        let evaluate = |samples| ClaimEvaluation::new(experiment, claim, samples, &points);
+        if claim.measure == Measure::Worst {
+            let results = devices.iter().map(|samples| evaluate(samples).result(quick, label.clone(), count));
+            return results.max_by(|one, other| one.measured.total_cmp(&other.measured));
+        }
+        let points = devices.iter().flat_map(|samples| evaluate(samples).points).collect();
+        Some(ClaimEvaluation { claim, points }.result(quick, label, count))
     };
-    groups.into_iter().map(judged).collect()
+    groups.into_iter().filter_map(judged).collect()
 }
 
 /// True when the half-width of `ci` is at most `limit`; false for an unknown interval.

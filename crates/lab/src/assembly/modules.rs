@@ -148,9 +148,7 @@ fn build(
     sources_of(source)?.hash(&mut hasher);
     driver.map(|driver| &driver.tree).hash(&mut hasher);
     module.renames.as_ref().map(|renamed| (renamed, &module.name)).hash(&mut hasher);
-    if !module.defines.is_empty() {
-        module.defines.hash(&mut hasher);
-    }
+    module.defines.iter().for_each(|define| define.hash(&mut hasher));
     let entry = format!("modules/{}/{source}-{:016x}", kernel.revision, hasher.finish());
     cache.entry(&entry, |draft, _| {
         note!("brisk: building the kernel module {source} for {}", kernel.release);

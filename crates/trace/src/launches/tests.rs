@@ -6,7 +6,7 @@ use super::{Found, choose, find};
 use crate::explain::{Cause, explain};
 use crate::model::Trace;
 use crate::read::read_bytes;
-use crate::sample::{interrupt, line, switch, timelines, waking};
+use crate::sample::{STARTUP_SWITCHES, interrupt, line, switch, timelines, waking};
 use crate::threads::resolve;
 
 /// Name, how it was found, process, and the window in microseconds since 1 s.
@@ -201,17 +201,7 @@ fn launches_of_perfettos_tests_have_its_values() {
         + &launching(410, 'S', package)
         + &launching(510, 'F', "com.google.android.apps.nexuslauncher");
     let mut cold = intent(102 * s) + &launching(110 * s, 'S', package) + &mark(185 * s, "B|3|bindApplication");
-    for (time, from, to) in [
-        (100, 0, 2),
-        (115, 2, 0),
-        (120, 0, 2),
-        (125, 2, 1),
-        (150, 1, 2),
-        (160, 2, 1),
-        (180, 1, 3),
-        (205, 3, 2),
-        (220, 2, 0),
-    ] {
+    for (time, from, to) in STARTUP_SWITCHES {
         cold += &exact_switch(time * s, from, "R", to);
     }
     cold += &launching(210 * s, 'F', package);

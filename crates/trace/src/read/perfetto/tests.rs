@@ -10,6 +10,7 @@ use super::schema::*;
 use crate::explain::{Cause, explain};
 use crate::model::{self, Context, Kind, Leaving, NO_TID, Trace};
 use crate::read::read_bytes;
+use crate::sample::STARTUP_SWITCHES;
 use crate::target::{Wanted, find};
 use crate::threads::resolve;
 
@@ -463,17 +464,8 @@ fn a_launch_of_perfettos_tests_has_its_states() {
         common_flags: None,
         event: Some(Event::CpuFrequency(CpuFrequency { state: 1000, cpu_id: 0 })),
     }];
-    for (s, prev_pid, next_pid) in [
-        (100, 0, 2),
-        (115, 2, 0),
-        (120, 0, 2),
-        (125, 2, 1),
-        (150, 1, 2),
-        (160, 2, 1),
-        (180, 1, 3),
-        (205, 3, 2),
-        (220, 2, 0),
-    ] {
+    for (s, from, to) in STARTUP_SWITCHES {
+        let (prev_pid, next_pid) = (from.cast_signed(), to.cast_signed());
         let switch =
             SchedSwitch { prev_pid, next_pid, prev_comm: name(prev_pid), next_comm: name(next_pid), prev_state: 0 };
         let (timestamp, event) = (s * second, Some(Event::SchedSwitch(switch)));
