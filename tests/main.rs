@@ -8,6 +8,7 @@ mod chart_browser;
 mod chart_large;
 mod cli;
 mod daemon;
+mod debian_package;
 mod dev_clean;
 mod devtools;
 mod documents;
@@ -20,6 +21,7 @@ mod lab;
 #[path = "../xtask/src/evidence/measured.rs"]
 mod measured;
 mod mechanism_example;
+mod monitoring;
 mod packaging;
 #[path = "../xtask/src/evidence/paper_pages.rs"]
 mod paper_pages;

@@ -85,8 +85,8 @@ fn recipes_and_the_readme_name_files_that_exist() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut named = 0;
     for file in [BUILDROOT, YOCTO, RELEASE, "README.md"] {
-        let text = text(file);
-        let words = text.split(|letter: char| letter.is_whitespace() || "\"'`()[]{},$@:".contains(letter));
+        let text = text(file).replace("$(@D)", " ");
+        let words = text.split(|letter: char| letter.is_whitespace() || "\"'`()[]{},$:".contains(letter));
         for word in words.filter_map(|word| word.find("packaging/").map(|at| &word[at..])) {
             named += 1;
             let path = word.trim_end_matches(['.', '/']);

@@ -25,7 +25,7 @@ esac
 
 if [ -z "$DESTDIR" ]; then
 	if [ -d /run/systemd/system ]; then
-		systemctl disable --now brisk.service brisk-boot-record.service brisk-boot-hold.service
+		systemctl disable --now brisk-metrics.socket brisk.service brisk-boot-record.service brisk-boot-hold.service
 		systemctl stop brisk-grant.path
 	fi
 	# Experiments that go on after a reboot end, and what a killed daemon has left is restored.

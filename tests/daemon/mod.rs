@@ -1,7 +1,7 @@
 //! The real daemon on a device made of files: how it handles real launches, and what must not disturb it.
 
 mod control;
-mod device;
+pub mod device;
 mod dry_run;
 mod launch;
 mod listeners;

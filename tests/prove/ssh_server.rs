@@ -1,5 +1,4 @@
-//! OpenSSH's server on loopback, with keys of its own. A package that is not installed is unpacked below `target`: installing it
-//! would start a server on this machine.
+//! OpenSSH's server on loopback, with keys of its own.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
+use super::super::debian_package;
 use super::here::{signal, wait_until};
 use rustix::process::{Signal, getuid};
 
@@ -28,37 +28,13 @@ fn root() -> Option<&'static Path> {
             eprintln!("skipped: root may not have mounts of its own here");
             return None;
         }
-        if Path::new("/usr/sbin/sshd").exists() { Some("/".into()) } else { unpacked() }
+        if Path::new("/usr/sbin/sshd").exists() {
+            return Some("/".into());
+        }
+        // Debian 13's server needs the last one.
+        debian_package::unpacked("sshd", &["openssh-server", "libwrap0"], &["libwtmpdb0"])
     })
     .as_deref()
-}
-
-fn unpacked() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_BIN_EXE_brisk")).parent().and_then(Path::parent).expect("target/PROFILE/brisk");
-    let root = target.join("sshd");
-    if root.exists() {
-        return Some(root);
-    }
-    let draft = tempfile::tempdir_in(target).unwrap();
-    let fetch = |package: &str| {
-        let mut command = Command::new("apt-get");
-        command.args(["-qq", "download", package]).current_dir(draft.path()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    if !fetch("openssh-server") || !fetch("libwrap0") {
-        eprintln!("skipped: openssh-server cannot be fetched; run apt-get update");
-        return None;
-    }
-    // Debian 13's server needs it.
-    fetch("libwtmpdb0");
-    let tree = draft.path().join("tree");
-    for archive in fs::read_dir(draft.path()).unwrap().map(|entry| entry.unwrap().path()) {
-        let status = Command::new("dpkg-deb").arg("--extract").arg(archive).arg(&tree).status().unwrap();
-        assert!(status.success());
-    }
-    // Another test run may have been faster.
-    let _ = fs::rename(&tree, &root);
-    Some(root)
 }
 
 /// This test's program without its debugging information, which is most of what would be copied.

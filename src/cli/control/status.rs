@@ -22,7 +22,8 @@ Exit code 0 when the daemon is running, 1 when it is not.
 Examples:
   brisk status              text
   brisk status --json       everything, for programs
-  brisk status --metrics    counters and latencies as OpenMetrics text")]
+  brisk status --metrics    counters and latencies as OpenMetrics text
+  systemctl enable --now brisk-metrics.socket   for Prometheus, on 127.0.0.1:9753")]
 pub struct Arguments {
     /// Print everything as one JSON object
     #[arg(long, conflicts_with = "metrics")]
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// Print the counters as OpenMetrics text
     #[arg(long)]
     pub metrics: bool,
+    /// Answer one HTTP request on standard input with them
+    #[arg(long, conflicts_with_all = ["json", "metrics"])]
+    pub http: bool,
 }
 
 /// Asks the daemon and prints its answer.
@@ -37,6 +41,11 @@ pub struct Arguments {
 /// # Errors
 /// When the daemon does not answer, or this user may not use the socket.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    if arguments.http {
+        let fetch = || metrics(&mut Connection::open(root)?);
+        super::metrics_http::serve(std::io::stdin(), std::io::stdout(), fetch).context("the client has gone")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut connection = match Connection::open(root) {
         Ok(connection) => connection,
         Err(error @ ConnectionError::NoDaemon { .. }) => {
@@ -50,8 +59,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     };
     let mut stdout = anstream::stdout();
     if arguments.metrics {
-        let text = connection.request(Request::Metrics)?;
-        write!(stdout, "{}", text.as_str().context("the daemon sent no metrics")?)?;
+        write!(stdout, "{}", metrics(&mut connection)?)?;
     } else {
         let answer = connection.request(Request::Status)?;
         if arguments.json {
@@ -62,6 +70,11 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn metrics(connection: &mut Connection) -> anyhow::Result<String> {
+    let text = connection.request(Request::Metrics)?;
+    Ok(text.as_str().context("the daemon sent no metrics")?.to_owned())
 }
 
 fn render(status: &Status) -> String {

@@ -14,11 +14,16 @@ pub(super) const UNITS: [(&str, &str); 3] = [
     ("brisk-grant.service", include_str!("../../../packaging/systemd/brisk-grant.service")),
 ];
 
+const METRICS: [(&str, &str); 2] = [
+    ("brisk-metrics.socket", include_str!("../../../packaging/systemd/brisk-metrics.socket")),
+    ("brisk-metrics@.service", include_str!("../../../packaging/systemd/brisk-metrics@.service")),
+];
+
 fn report(steps: &[&str]) -> Option<Report> {
     let mut job: Job = job(static_brisk()?, "systemd-6.1", &[&["sh", "/service.sh"], steps].concat());
     let systemd = job.scenario.guest.systemd.as_mut().unwrap();
     systemd.users.push("brisk".to_owned());
-    for (name, text) in UNITS {
+    for (name, text) in UNITS.into_iter().chain(METRICS) {
         let text = text.replace("/usr/bin/brisk", "/bin/brisk");
         systemd.files.insert(format!("/etc/systemd/system/{name}"), text);
     }
@@ -28,7 +33,7 @@ fn report(steps: &[&str]) -> Option<Report> {
 // Verifies SECURITY-1, SECURITY-2, LAUNCH-2.
 #[test]
 fn the_service_works_on_granted_tunables_and_root_restores() {
-    let Some(report) = report(&["kick", "lease", "left", "memory", "forged"]) else { return };
+    let Some(report) = report(&["kick", "metrics", "lease", "left", "memory", "forged"]) else { return };
     // CAP_NET_ADMIN is bit 12, CAP_SYS_NICE bit 23 (linux/capability.h).
     assert_eq!(report.one("kick.rights"), "0000000000801000");
     assert_eq!(report.one("kick.owner"), "brisk root root", "only what a kick writes");
@@ -43,6 +48,10 @@ fn the_service_works_on_granted_tunables_and_root_restores() {
     }
     let counted = ["kick.first", "kick.second"].map(|name| report.json(name)["metrics"]["decisions"].as_u64().unwrap());
     assert!(counted[1] > counted[0], "it is kicked after the governor change as well: {counted:?}");
+
+    assert_eq!(report.all("metrics.status"), ["HTTP/1.1 200 OK"; 3], "{report:#?}");
+    assert!(report.one("metrics.kicks").parse::<u64>().unwrap() > 0, "{report:#?}");
+    assert_eq!(report.one("metrics.left"), "0", "each request's process has ended");
 
     assert_eq!(report.one("lease.restored"), "100000");
     assert_eq!(report.one("left.stopped"), "100000 root", "a granted file belongs to root again");

@@ -61,6 +61,23 @@ kick() {
 	end_launch
 }
 
+no_request_runs() {
+	[ -z "$(systemctl --no-legend list-units 'brisk-metrics@*')" ]
+}
+
+# What Prometheus reads from the socket.
+metrics() {
+	systemctl start brisk-metrics.socket
+	for _ in 1 2 3; do
+		printf 'GET /metrics HTTP/1.0\r\n\r\n' | nc 127.0.0.1 9753 | tr -d '\r' >/tmp/metrics
+		say metrics.status "$(head -n 1 /tmp/metrics)"
+	done
+	say metrics.kicks "$(sed -n 's/^brisk_launches_total //p' /tmp/metrics)"
+	wait_for 20 no_request_runs
+	say metrics.left "$(systemctl --no-legend --failed list-units 'brisk-metrics*' | wc -l)"
+	systemctl stop brisk-metrics.socket
+}
+
 # A lease whose daemon and guardian are killed together.
 lease() {
 	echo 100000 >"$rate"

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::executor::Executed;
-use brisk_mechanism::{Part, Support};
+use brisk_mechanism::{Part, Support, SupportState};
 use brisk_report::open_metrics::{Exposition, MetricKind, MetricsError};
 use brisk_sys::{BootTime, Target};
 use brisk_undo::journal::Lease;
@@ -154,6 +154,23 @@ impl Status {
         for mechanism in &self.mechanisms {
             active.sample(&[("mechanism", &mechanism.name)], f64::from(u8::from(mechanism.activity.is_some())))?;
         }
+        let mut states = exposition.family(
+            "brisk_mechanism_state",
+            MetricKind::Gauge,
+            "",
+            "1 for the state that a mechanism is in: unsupported, available or active.",
+        )?;
+        for mechanism in &self.mechanisms {
+            let state = match mechanism.support.state {
+                SupportState::Unsupported => "unsupported",
+                SupportState::Available => "available",
+                SupportState::Active => "active",
+            };
+            states.sample(&[("mechanism", &mechanism.name), ("state", state)], 1.0)?;
+        }
+        exposition
+            .family("brisk_configuration_valid", MetricKind::Gauge, "", "0 where the last reload was refused.")?
+            .sample(&[], f64::from(u8::from(self.configuration_error.is_none())))?;
         let bounds = Histogram::BOUNDS_US.map(|bound| Duration::from_micros(bound).as_secs_f64());
         let histograms = [
             (

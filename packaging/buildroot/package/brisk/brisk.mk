@@ -27,7 +27,8 @@ BRISK_POST_INSTALL_TARGET_HOOKS += BRISK_INSTALL_SETTINGS
 define BRISK_INSTALL_INIT_SYSTEMD
 	$(INSTALL) -D -m 0644 -t $(TARGET_DIR)/usr/lib/systemd/system $(@D)/packaging/systemd/brisk.service \
 		$(@D)/packaging/systemd/brisk-grant.path $(@D)/packaging/systemd/brisk-grant.service \
-		$(@D)/packaging/systemd/brisk-boot-record.service $(@D)/packaging/systemd/brisk-boot-hold.service
+		$(@D)/packaging/systemd/brisk-boot-record.service $(@D)/packaging/systemd/brisk-boot-hold.service \
+		$(@D)/packaging/systemd/brisk-metrics.socket $(@D)/packaging/systemd/brisk-metrics@.service
 	$(INSTALL) -D -m 0644 $(@D)/packaging/systemd/notify-reload.conf \
 		$(TARGET_DIR)/usr/lib/systemd/system/brisk.service.d/notify-reload.conf
 endef

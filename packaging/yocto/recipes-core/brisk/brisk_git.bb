@@ -24,7 +24,8 @@ SYSTEMD_AUTO_ENABLE = "enable"
 do_install:append() {
     install -D -m 0644 -t ${D}${systemd_system_unitdir} ${S}/packaging/systemd/brisk.service \
         ${S}/packaging/systemd/brisk-grant.path ${S}/packaging/systemd/brisk-grant.service \
-        ${S}/packaging/systemd/brisk-boot-record.service ${S}/packaging/systemd/brisk-boot-hold.service
+        ${S}/packaging/systemd/brisk-boot-record.service ${S}/packaging/systemd/brisk-boot-hold.service \
+        ${S}/packaging/systemd/brisk-metrics.socket ${S}/packaging/systemd/brisk-metrics@.service
     install -D -m 0644 ${S}/packaging/systemd/notify-reload.conf ${D}${systemd_system_unitdir}/brisk.service.d/notify-reload.conf
     install -D -m 0644 -t ${D}${datadir}/brisk ${S}/packaging/brisk.toml
     install -D -m 0644 ${S}/packaging/profiles/board.toml ${D}${nonarch_libdir}/brisk/brisk.toml
