@@ -131,7 +131,7 @@ impl Findings {
 pub struct Limits<'a> {
     /// As soon as this is true.
     pub interrupted: &'a AtomicBool,
-    /// An experiment in stages starts none after this.
+    /// The full form starts no further block after this, or stage where it has stages.
     pub until: Option<Instant>,
 }
 
@@ -249,7 +249,8 @@ impl Run<'_> {
         limits: &Limits<'_>,
         progress: &mut dyn FnMut(&Run<'_>, &Line),
     ) -> anyhow::Result<RunEnding> {
-        for stage in self.stages() {
+        let blocks_at_once = limits.until.map(|_| testbed.devices(self.experiment));
+        for stage in self.stages(blocks_at_once) {
             if limits.until.is_some_and(|until| until <= Instant::now()) {
                 return Ok(RunEnding::OutOfTime);
             }
@@ -261,10 +262,13 @@ impl Run<'_> {
         Ok(RunEnding::Complete)
     }
 
-    fn stages(&self) -> Vec<Stage> {
+    /// The stages of a run: with a time limit, at most so many blocks at once.
+    fn stages(&self, blocks_at_once: Option<u32>) -> Vec<Stage> {
         let (blocks, points) = (self.design().blocks(), self.experiment.points(self.quick).len());
         if self.quick || self.experiment.replicates.least.is_none() {
-            return vec![Stage { blocks: 0..blocks, points: 0..points }];
+            let at_once = blocks_at_once.filter(|_| !self.quick).unwrap_or(blocks).max(1);
+            let stage = |first: u32| Stage { blocks: first..(first + at_once).min(blocks), points: 0..points };
+            return (0..blocks).step_by(at_once as usize).map(stage).collect();
         }
         let first = |block| (0..points).step_by(POINTS_PER_STAGE).map(move |point| (block, point));
         let stage = |(block, point): (u32, usize)| Stage {

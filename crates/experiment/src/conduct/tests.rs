@@ -250,3 +250,24 @@ fn a_parallel_shard_keeps_its_blocks_on_one_device() {
     let counted = again[0].replicates.iter().filter(|replicate| !replicate.warm_up).count();
     assert_eq!((again.len(), counted), (1, 3));
 }
+
+/// With a time limit, a full run asks for the time before each block; a block is whole.
+// Verifies PROVE-5.
+#[test]
+fn a_time_limit_is_checked_before_each_block() {
+    let experiment = Experiment::parse("x", &PARTS.replace("deterministic", "parallel")).unwrap();
+    let run = Run { experiment: &experiment, quick: false, seed: 5, shard: None };
+    let plans = |until| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::create(folder.path(), &super::super::store::Header::default()).unwrap();
+        let place = Recorder { devices: 1, breaks_after: usize::MAX, plans: std::sync::Mutex::default() };
+        let limits = Limits { interrupted: &AtomicBool::new(false), until };
+        run.conduct(&place, &mut store, &mut Findings::default(), &limits, &mut |_, _| {}).unwrap();
+        place.plans.into_inner().unwrap()
+    };
+    assert_eq!(plans(None).len(), 1);
+    let limited = plans(Some(Instant::now() + Duration::from_secs(3600)));
+    let counted = |plan: &Plan| plan.replicates.iter().filter(|replicate| !replicate.warm_up).count();
+    assert_eq!(limited.iter().map(counted).collect::<Vec<_>>(), [4; 12]);
+    assert!(plans(Some(Instant::now())).is_empty());
+}
