@@ -24,8 +24,9 @@ use brisk_sys::{BootTime, Root, process};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
-/// How often the kernel's buffers are emptied. A killed recorder loses what came since.
-const PERIOD: Duration = Duration::from_millis(250);
+/// How often the kernel's buffers are emptied: a CPU that switches at each page of a pipe fills one MiB in 250 ms. A killed recorder
+/// loses what came since.
+const PERIOD: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Arguments of `brisk trace record`.

@@ -62,6 +62,26 @@ fn after_each_write_the_file_has_all_that_was_written() {
     assert!(bytes < MIB, "{bytes}");
 }
 
+/// The lines of sched_switch that trace-cmd prints; `None` where it is not installed.
+fn by_trace_cmd(path: &Path) -> Option<usize> {
+    let output = std::process::Command::new("trace-cmd").arg("report").arg(path).output().ok()?;
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some(text.lines().filter(|line| line.contains("sched_switch:")).count())
+}
+
+// Verifies TRACE-6, TRACE-7.
+#[test]
+fn trace_cmd_reads_it_before_and_after_its_end() {
+    let (_folder, path, mut file) = file(4 * MIB);
+    for (cpu, time_ns) in [(0, 1000), (2, 2000), (2, 3000)] {
+        file.append(cpu, &page(time_ns, 1, 7)).unwrap();
+    }
+    let Some(before) = by_trace_cmd(&path) else { return eprintln!("skipped: there is no trace-cmd") };
+    file.finish("41 quiet\n").unwrap();
+    assert_eq!((before, by_trace_cmd(&path)), (3, Some(3)));
+}
+
 #[test]
 fn full_regions_are_joined_without_a_loss() {
     let pages = 40;
