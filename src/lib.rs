@@ -15,6 +15,7 @@ pub use brisk_lab as lab;
 pub use brisk_mechanism as mechanism;
 #[cfg(feature = "lab")]
 pub use brisk_papers as papers;
+pub use brisk_recorder as recorder;
 #[cfg(feature = "lab")]
 pub use brisk_remote as remote;
 pub use brisk_report as report;

@@ -13,7 +13,7 @@ const FLOORS: [&[&str]; 7] = [
     &["daemon", "experiment", "lab"],
     &["config"],
     &["papers"],
-    &["mechanism", "chart", "trace", "report", "remote"],
+    &["mechanism", "chart", "trace", "recorder", "report", "remote"],
     &["undo"],
     &["sys"],
     &["base"],

@@ -1,4 +1,4 @@
-//! `brisk trace explain` from outside: its JSON adds up, and damaged files are answered with what is missing.
+//! `brisk trace explain` and `compare` from outside: their JSON adds up, and damaged files are answered with what is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,4 +81,20 @@ fn a_trace_cut_or_torn_anywhere_adds_up_or_is_refused() {
         }
     }
     assert!(explained > 10, "{explained}");
+}
+
+// Verifies TRACE-8.
+#[test]
+fn the_json_of_a_comparison_adds_up() {
+    let other = example().with_file_name("placed.txt");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    command.args(["trace", "compare"]).args([example(), other]).args(["--process", "browser", "--json"]);
+    let report: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    let parts = report["parts"].as_array().unwrap();
+    for (sum, expected_ns) in [("a_ns", 150_000_000), ("b_ns", 130_000_000), ("difference_ns", -20_000_000)] {
+        assert_eq!(report[sum], expected_ns);
+        assert_eq!(parts.iter().map(|part| part[sum].as_i64().unwrap()).sum::<i64>(), expected_ns, "{sum}");
+    }
+    assert_eq!((&parts[0]["cause"], &parts[0]["subject"]), (&"runnable".into(), &"dex2oat".into()));
+    assert_eq!((&report["a"]["thread"], &report["b"]["pid"]), (&"browser".into(), &7.into()));
 }

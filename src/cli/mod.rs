@@ -24,7 +24,6 @@ pub mod prove;
 pub mod replay;
 pub mod replicate;
 pub mod top;
-#[cfg(feature = "trace")]
 pub mod trace;
 
 use std::ffi::OsString;
@@ -110,8 +109,7 @@ pub enum Command {
     Memory(memory::Arguments),
     /// Show thread classes, and how background work is deprioritised
     Placement(placement::Arguments),
-    /// Split the time of a recorded launch or stall into its causes
-    #[cfg(feature = "trace")]
+    /// Record a launch or stall, and split its time into its causes
     Trace(trace::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
@@ -221,8 +219,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Lookup(arguments) => lookup::run(arguments, &root),
         Command::Memory(arguments) => memory::run(arguments, &root),
         Command::Placement(arguments) => placement::run(arguments, &root),
-        #[cfg(feature = "trace")]
-        Command::Trace(arguments) => trace::run(arguments),
+        Command::Trace(arguments) => trace::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
         #[cfg(feature = "lab")]
         Command::Replay(arguments) => replay::run(arguments),

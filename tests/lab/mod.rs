@@ -20,6 +20,7 @@ mod service;
 mod session;
 mod steps;
 mod systemd;
+mod trace;
 mod undo;
 mod units;
 

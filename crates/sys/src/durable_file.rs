@@ -43,7 +43,7 @@ pub fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 /// Those of the file system.
 pub fn draft(path: &Path, mode: u32) -> io::Result<File> {
     remove_if_exists(path)?;
-    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+    OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
 }
 
 /// The text of the file `path`, if it is a regular file of at most `limit_bytes`. Bytes that are not UTF-8 are replaced.

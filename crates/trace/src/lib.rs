@@ -4,6 +4,7 @@
 //! through those that it waited for. All after [`read`] is a pure function, linear in the events.
 
 pub mod collect;
+pub mod compare;
 pub mod explain;
 pub mod html;
 pub mod json;

@@ -1,4 +1,4 @@
-//! `brisk restore`: reverts the changes of a daemon or an experiment that died.
+//! `brisk restore`: reverts the changes of a daemon or an experiment that died, and what a killed recorder of traces left.
 
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use brisk_sys::Root;
 use brisk_sys::error::sentence;
+use brisk_sys::system::trace_pages;
 use brisk_undo::journal::{
     Holder, JournalError, Replay, Restoration, RestoreOutcome, TunableGrant, become_owner, other_owner,
 };
@@ -19,6 +20,8 @@ const SCHEMA: u32 = 1;
 /// Arguments of `brisk restore`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Also removes the instances of tracing that killed recorders (`brisk trace record`) left.
+
 Exit code 0 when all of brisk's changes are reverted, 1 when something could not be restored, 2 when a
 journal cannot be used, for instance because its daemon or experiment is running.
 
@@ -44,6 +47,15 @@ struct Report<'a> {
     complete: bool,
     #[serde(flatten)]
     replay: &'a Replay,
+    trace_instances: &'a [TraceInstance],
+}
+
+/// An instance of tracing that a killed recorder left.
+#[derive(Debug, Serialize)]
+struct TraceInstance {
+    folder: String,
+    /// Why it is still there.
+    error: Option<String>,
 }
 
 /// The result, and the output of the processes that restored the journals of other users.
@@ -54,6 +66,7 @@ struct RestoreResult {
     child_output: Vec<String>,
     /// True when one of them could not restore everything.
     is_refused: bool,
+    trace_instances: Vec<TraceInstance>,
 }
 
 /// Restores everything that the journals hold and prints the result.
@@ -80,8 +93,15 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let complete = outcome.is_ok() && result.replay.is_complete() && !result.is_refused;
-    if outcome.is_ok() || !result.replay.restorations.is_empty() || !result.child_output.is_empty() {
+    if arguments.journal.is_none() {
+        let found = trace_pages::remove_stale(root).into_iter();
+        let found = found.map(|(folder, error)| TraceInstance { folder, error: error.map(|it| it.with_advice()) });
+        result.trace_instances = found.collect();
+    }
+    let is_left = result.trace_instances.iter().any(|instance| instance.error.is_some());
+    let complete = outcome.is_ok() && result.replay.is_complete() && !result.is_refused && !is_left;
+    let is_empty = result.replay.restorations.is_empty() && result.child_output.is_empty();
+    if outcome.is_ok() || !is_empty || !result.trace_instances.is_empty() {
         let text = if arguments.json { result.json(complete)? } else { result.text(arguments.as_owner) };
         write!(anstream::stdout(), "{text}")?;
     }
@@ -132,7 +152,12 @@ fn restore_as(owner: u32, holder: Holder, json: bool, root: &Root, result: &mut 
 
 impl RestoreResult {
     fn json(&self, complete: bool) -> anyhow::Result<String> {
-        let own = serde_json::to_string(&Report { schema: SCHEMA, complete, replay: &self.replay })?;
+        let own = serde_json::to_string(&Report {
+            schema: SCHEMA,
+            complete,
+            replay: &self.replay,
+            trace_instances: &self.trace_instances,
+        })?;
         if self.child_output.is_empty() {
             return Ok(own + "\n");
         }
@@ -162,8 +187,15 @@ impl RestoreResult {
             text += &format!("Damaged lines of a journal, which were skipped: {malformed_lines}.\n");
         }
         restorations.iter().for_each(|restoration| text += &line(restoration));
+        for TraceInstance { folder, error } in &self.trace_instances {
+            text += &match error {
+                None => format!("removed   {folder}, which a killed recorder left\n"),
+                Some(error) => format!("failed    {folder}, which a killed recorder left, is still there: {error}\n"),
+            };
+        }
         text += &self.child_output.concat();
-        if restorations.is_empty() && self.child_output.iter().all(String::is_empty) && !as_owner {
+        let is_empty = restorations.is_empty() && self.trace_instances.is_empty();
+        if is_empty && self.child_output.iter().all(String::is_empty) && !as_owner {
             text += "Nothing is left changed.\n";
         }
         text

@@ -1,7 +1,7 @@
 //! `brisk trace explain`: a window of a recorded trace, split into its causes.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::Style;
@@ -70,15 +70,25 @@ fn nanoseconds(text: &str) -> Result<u64, String> {
     }
 }
 
+/// What is explained; nothing is the first launch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Selection {
+    pub launch: Option<String>,
+    pub process: Option<String>,
+    pub thread: Option<u32>,
+    pub from: Option<u64>,
+    pub to: Option<u64>,
+}
+
 /// What is printed.
-struct Answer {
-    trace: Trace,
-    timelines: Timelines,
+pub(super) struct Answer {
+    pub trace: Trace,
+    pub timelines: Timelines,
     notes: Vec<String>,
     /// Those found, and which of them is explained.
-    launches: Vec<Launch>,
-    launch: Option<usize>,
-    explanations: Vec<Explanation>,
+    pub launches: Vec<Launch>,
+    pub launch: Option<usize>,
+    pub explanations: Vec<Explanation>,
 }
 
 /// Reads, explains and prints.
@@ -86,7 +96,10 @@ struct Answer {
 /// # Errors
 /// When the file is no trace, has no such process, thread, launch or window, or the page cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let answer = answer(arguments)?;
+    let Arguments { launch, process, thread, from, to, .. } = arguments;
+    let (launch, process) = (launch.clone(), process.clone());
+    let selection = Selection { launch, process, thread: *thread, from: *from, to: *to };
+    let answer = answer(&arguments.trace, &selection)?;
     if let (Some(file), Some(explanation)) = (&arguments.html, answer.explanations.first()) {
         let page = html::render(&answer.trace, explanation, &answer.launches, answer.launch, &missing(&answer));
         std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
@@ -95,10 +108,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-fn answer(arguments: &Arguments) -> anyhow::Result<Answer> {
-    let trace = read::read(&arguments.trace)?;
+/// Reads the trace at `path` and explains what is selected.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn answer(path: &Path, selection: &Selection) -> anyhow::Result<Answer> {
+    let trace = read::read(path)?;
     let timelines = threads::resolve(&trace);
-    let wanted = match (&arguments.process, arguments.thread) {
+    let wanted = match (&selection.process, selection.thread) {
         (Some(process), _) => Some(Wanted::Process(process.clone())),
         (None, thread) => thread.map(Wanted::Thread),
     };
@@ -107,14 +124,14 @@ fn answer(arguments: &Arguments) -> anyhow::Result<Answer> {
     let Answer { trace, timelines, .. } = &answer;
     let window = match wanted {
         Some(wanted) => {
-            let (window, notes) = target::find(trace, timelines, &wanted, arguments.from, arguments.to)?;
+            let (window, notes) = target::find(trace, timelines, &wanted, selection.from, selection.to)?;
             answer.notes = notes;
             Some(window)
         }
-        None if arguments.from.is_some() || arguments.to.is_some() => None,
+        None if selection.from.is_some() || selection.to.is_some() => None,
         None => {
             let launches = launches::find(trace, timelines);
-            answer.launch = launch(&launches, arguments.launch.as_deref())?;
+            answer.launch = launch(&launches, selection.launch.as_deref())?;
             let window = answer.launch.and_then(|place| launches[place].window());
             answer.launches = launches;
             window
@@ -139,7 +156,8 @@ fn launch(launches: &[Launch], wanted: Option<&str>) -> Result<Option<usize>, Ta
     }
 }
 
-fn missing(answer: &Answer) -> Vec<&str> {
+/// What the trace, its timelines and the selection lack.
+pub(super) fn missing(answer: &Answer) -> Vec<&str> {
     let faults = answer.trace.faults.iter().chain(&answer.timelines.faults).chain(&answer.notes);
     faults.map(String::as_str).collect()
 }

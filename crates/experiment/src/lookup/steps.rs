@@ -11,7 +11,7 @@ use brisk_sys::Root;
 use brisk_sys::binder::abi::bc;
 use brisk_sys::cpu::ticks::Ticks;
 use brisk_sys::error::DeviceError;
-use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
+use brisk_sys::system::trace_events::{COUNTER, TraceEvent, TraceInstance};
 
 /// Events of one lookup: its transaction, received twice (by the manager and by the client), and the manager's reply.
 const EVENTS: f64 = 4.0;
@@ -40,7 +40,7 @@ pub struct Steps {
 /// # Errors
 /// [`DeviceError`] without tracing, binder's events, or a clock that the client can read.
 pub fn record(root: &Root) -> Result<TraceInstance, DeviceError> {
-    let trace = TraceInstance::make(root, "brisk-lookup", BUFFER_KIB)?;
+    let trace = TraceInstance::make(root, "brisk-lookup", &[COUNTER], BUFFER_KIB)?;
     trace.enable("binder/binder_transaction", "reply == 0")?;
     trace.enable("binder/binder_transaction_received", "")?;
     trace.enable("binder/binder_command", &format!("cmd == {}", bc::REPLY))?;

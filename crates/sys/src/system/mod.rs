@@ -6,3 +6,4 @@ pub mod grant;
 pub mod other_managers;
 pub mod session;
 pub mod trace_events;
+pub mod trace_pages;

@@ -11,9 +11,17 @@ use rustix::fs::OFlags;
 use crate::Root;
 use crate::error::{DeviceError, Operation};
 
-const INSTANCES: &str = "/sys/kernel/tracing/instances";
+/// Where tracefs is; Android before 10 and Linux before 4.1 have it in debugfs.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Where probes are defined, for all instances; a definition is appended.
 const PROBES: &str = "/sys/kernel/tracing/kprobe_events";
+/// The clock of lookups' measurements: the processor's counter.
+pub const COUNTER: &str = "x86-tsc";
+
+/// The folder of tracefs; the usual one where it is not mounted, or where this user may not enter it.
+pub fn tracefs(root: &Root) -> &'static str {
+    PLACES.into_iter().find(|place| root.is_folder(format!("{place}/instances"))).unwrap_or(PLACES[0])
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEvent {
@@ -62,20 +70,40 @@ pub struct TraceInstance {
 }
 
 impl TraceInstance {
-    /// Creates the instance `name`, in place of a leftover one, with the processor's counter as its clock and `buffer_kib` of
-    /// memory per CPU.
+    /// Creates the instance `name`, in place of a leftover one, with the first of `clocks` that the kernel has and `buffer_kib`
+    /// of memory per CPU.
     ///
     /// # Errors
     /// [`DeviceError`] without tracefs or permission, and where the kernel offers no such clock.
-    pub fn make(root: &Root, name: &str, buffer_kib: u32) -> Result<Self, DeviceError> {
-        let folder = format!("{INSTANCES}/{name}");
+    pub fn make(root: &Root, name: &str, clocks: &[&str], buffer_kib: u32) -> Result<Self, DeviceError> {
+        let folder = format!("{}/instances/{name}", tracefs(root));
         let real = root.path(&folder);
         let _ = fs::remove_dir(&real);
         fs::create_dir(&real).map_err(|error| DeviceError::io(&real, Operation::Write, error))?;
         let instance = Self { root: root.clone(), folder, probe: None };
-        instance.write("trace_clock", "x86-tsc")?;
+        let mut set = Ok(());
+        for clock in clocks {
+            set = instance.write("trace_clock", clock);
+            if set.is_ok() {
+                break;
+            }
+        }
+        set?;
         instance.write("buffer_size_kb", &buffer_kib.to_string())?;
         Ok(instance)
+    }
+
+    /// Its folder, as named on the device.
+    pub fn folder(&self) -> &str {
+        &self.folder
+    }
+
+    /// Begins to record what is enabled, or pauses; a new instance records.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the kernel refuses.
+    pub fn switch(&self, is_on: bool) -> Result<(), DeviceError> {
+        self.write("tracing_on", if is_on { "1" } else { "0" })
     }
 
     /// Records `event` (`binder/binder_transaction`) where `filter` is true; always when it is empty.
@@ -119,7 +147,7 @@ impl TraceInstance {
     /// # Errors
     /// [`DeviceError`] when it cannot be read.
     pub fn finish(&self) -> Result<Vec<TraceEvent>, DeviceError> {
-        self.write("tracing_on", "0")?;
+        self.switch(false)?;
         // `Root` truncates large files, and a trace may be long.
         let path = self.file("trace");
         let bytes = fs::read(&path).map_err(|error| DeviceError::io(&path, Operation::Read, error))?;

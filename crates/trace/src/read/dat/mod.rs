@@ -30,6 +30,8 @@ struct Header {
     cpus: Vec<CpuData>,
     /// Nanoseconds are cycles times the first, shifted by the second.
     cycles: Option<(u32, u32)>,
+    /// Brisk's recorder was killed.
+    is_unfinished: bool,
 }
 
 /// Where the pages of a CPU are.
@@ -60,6 +62,10 @@ pub(super) fn read(file: impl Read + Seek, collector: &mut Collector) -> Result<
     if header.cycles.is_some() {
         collector
             .fault("the trace's clock counts cycles: its times begin elsewhere than trace-cmd report's".to_owned());
+    }
+    if header.is_unfinished {
+        let lost = "what came in its last quarter of a second may be missing, on some CPUs more than on others";
+        collector.fault(format!("the recording did not end properly: {lost}"));
     }
     for data in header.cpus.clone() {
         let read = pages::read(&mut input, &header, data, packing, collector);

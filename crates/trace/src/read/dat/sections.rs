@@ -86,8 +86,9 @@ pub fn version_7(input: &mut Input<impl Read + Seek>, header: &mut Header) -> io
     Err(damaged("its options have no end"))
 }
 
-/// TSC2NSEC.
+/// VERSION, in which brisk's recorder says until its end that it has not ended, and TSC2NSEC.
 fn option_of_any_version(id: u16, data: &[u8], is_big_endian: bool, header: &mut Header) {
+    header.is_unfinished |= id == 9 && data == b"brisk recording\0";
     if id == 14 && data.len() >= 8 {
         let number = |bytes: &[u8]| super::input::number(bytes, is_big_endian) as u32;
         let (multiplier, shift) = (number(&data[..4]), number(&data[4..8]));

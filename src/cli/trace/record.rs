@@ -1,0 +1,238 @@
+//! `brisk trace record`: records on the device what `brisk trace explain` reads.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::{Signal, kill_process};
+use rustix::thread::nanosleep;
+use rustix::time::Timespec;
+use serde::Serialize;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use tracing::Level;
+
+use crate::cli::{log, output};
+use brisk_recorder::{Options, Recording, Summary};
+use brisk_sys::{BootTime, Root, process};
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+/// How often the kernel's buffers are emptied: a CPU that switches at each page of a pipe fills one MiB in 250 ms. A killed recorder
+/// loses what came since.
+const PERIOD: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Arguments of `brisk trace record`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Records the events of scheduling, frequency, idle states, binder, direct reclaim, storage and contended
+locks, as far as this kernel has them, in an instance of tracing of its own: other users of tracing are
+not disturbed. This needs root and tracefs.
+
+FILE is of trace-cmd's version 6: `brisk trace explain`, `trace-cmd report` and KernelShark read it, also
+while it is written. When the recorder is killed, what came in its last quarter of a second is missing; the
+next recording or `brisk restore` then removes its instance.
+
+Futexes and page faults are not recorded by themselves, because each call and fault would cost time.
+
+Exit code 0 when FILE has the recording, whatever COMMAND returned; 2 when it has not, or not all.
+
+Examples:
+  brisk trace record -t 5s -o /data/local/tmp/trace.dat
+  brisk trace record -- su user -c browser
+  brisk trace record --event syscalls/sys_enter_futex --event syscalls/sys_exit_futex")]
+pub struct Arguments {
+    /// Record this long, as 5s or 500ms
+    #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = duration, conflicts_with = "command")]
+    time: Duration,
+    /// Write the recording to FILE
+    #[arg(long, short, value_name = "FILE", default_value = "trace.dat")]
+    output: PathBuf,
+    /// Memory of the kernel for the events of each CPU
+    #[arg(long, value_name = "KIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(64..=64 * 1024))]
+    buffer_kib: u32,
+    /// End when the events in FILE take this much
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    limit_mib: u32,
+    /// Record this event as well
+    #[arg(long, value_name = "SUBSYSTEM/EVENT", value_parser = event)]
+    event: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Run this command, and record until it ends
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let number = |text: &str, unit: u64| Some(Duration::from_millis(text.parse::<u64>().ok()?.checked_mul(unit)?));
+    let duration = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(milliseconds), _) => number(milliseconds, 1),
+        (None, seconds) => number(seconds.unwrap_or(text), 1000),
+    };
+    let within = |it: &Duration| !it.is_zero() && *it <= LONGEST;
+    duration.filter(within).ok_or_else(|| "expected a time up to a day, as 5s or 500ms".to_owned())
+}
+
+/// Below `events/` the name must lead to no other file.
+fn event(text: &str) -> Result<String, String> {
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    match text.split_once('/') {
+        Some((subsystem, event)) if is_name(subsystem) && is_name(event) => Ok(text.to_owned()),
+        _ => Err("expected a subsystem and an event, as block/block_rq_merge".to_owned()),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+/// Records, and prints what was recorded.
+///
+/// # Errors
+/// When nothing can be recorded, the command not be run, or the file not be written.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    log::start(Level::WARN);
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in [SIGHUP, SIGINT, SIGTERM] {
+        flag::register_usize(number, Arc::clone(&signal), number as usize).context("cannot receive signals")?;
+    }
+    let options = Options {
+        output: arguments.output.clone(),
+        buffer_kib: arguments.buffer_kib,
+        limit_mib: arguments.limit_mib,
+        events: arguments.event.clone(),
+    };
+    let mut recording = Recording::start(root, &options)?;
+    let mut child = match start(&arguments.command) {
+        Ok(child) => child,
+        Err(error) => {
+            // It has nothing of use. That it cannot be removed is less than why there is nothing.
+            let _ = fs::remove_file(&arguments.output);
+            return Err(error);
+        }
+    };
+    record(&mut recording, child.as_mut(), arguments.time, &signal)?;
+    let summary = recording.finish()?;
+    output::print(&Report { schema: SCHEMA, summary: &summary }, arguments.json, |_| text(&summary, arguments))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(command: &[OsString]) -> anyhow::Result<Option<Child>> {
+    let Some((program, rest)) = command.split_first() else { return Ok(None) };
+    // Its end interrupts the wait.
+    flag::register(SIGCHLD, Arc::default()).context("cannot receive signals")?;
+    let child = Command::new(program).args(rest).spawn();
+    child.map(Some).with_context(|| format!("cannot run {}", program.display()))
+}
+
+/// Until the time is over or the command has ended, a signal comes, or the file is full.
+fn record(
+    recording: &mut Recording,
+    mut child: Option<&mut Child>,
+    time: Duration,
+    signal: &AtomicUsize,
+) -> anyhow::Result<()> {
+    let end = if child.is_some() { BootTime::FOR_EVER } else { BootTime::now() + time };
+    while recording.drain()? {
+        let signal = signal.load(Ordering::Relaxed);
+        if signal != 0 {
+            let process = child.and_then(|child| process::id(child.id()));
+            if let (Some(process), Some(signal)) = (process, Signal::from_named_raw(signal as i32)) {
+                // It may have ended meanwhile.
+                let _ = kill_process(process, signal);
+            }
+            break;
+        }
+        let has_ended = match &mut child {
+            Some(child) => child.try_wait().context("cannot wait for the command")?.is_some(),
+            None => false,
+        };
+        let left = end - BootTime::now();
+        if has_ended || left.is_zero() {
+            break;
+        }
+        let pause = left.min(PERIOD);
+        let pause = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
+        // A signal ends it early.
+        let _ = nanosleep(&pause);
+    }
+    Ok(())
+}
+
+fn text(summary: &Summary, arguments: &Arguments) -> String {
+    let Summary { file, seconds, cpus, events, clock, missing, lost_events, is_full, .. } = summary;
+    let (file, mib) = (file.display(), summary.file_bytes as f64 / f64::from(1 << 20));
+    let s = if *cpus == 1 { "" } else { "s" };
+    let own_percent = summary.own_cpu_seconds / seconds.max(0.001) * 100.0;
+    let mut text = format!(
+        "{file}: {seconds:.1} s of {cpus} CPU{s}, {events} events in {mib:.1} MiB; times are of the clock {clock}\n\
+         Reading and writing them took {own_percent:.1} % of one CPU.\n"
+    );
+    // Writing to a string cannot fail.
+    if *lost_events > 0 {
+        let buffer_kib = arguments.buffer_kib;
+        let _ = writeln!(text, "note: {lost_events} events were lost; use a larger --buffer-kib than {buffer_kib}");
+    }
+    if *is_full {
+        let limit_mib = arguments.limit_mib;
+        let _ = writeln!(text, "note: the recording ended when the file was full; --limit-mib is {limit_mib}");
+    }
+    if !missing.is_empty() {
+        let _ = writeln!(text, "note: this kernel does not have {}", missing.join(", "));
+    }
+    let _ = writeln!(text, "Explain it on a workstation: brisk trace explain {file}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, expected) in [
+            ("10s", Some(10_000)),
+            ("10", Some(10_000)),
+            ("500ms", Some(500)),
+            ("86400s", Some(86_400_000)),
+            ("86401s", None),
+            ("0s", None),
+            ("", None),
+            ("s", None),
+            ("1m", None),
+            ("-1s", None),
+            ("99999999999999999999s", None),
+            ("9999999999999999999s", None),
+        ] {
+            assert_eq!(duration(text).ok(), expected.map(Duration::from_millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_event_leads_to_no_other_file() {
+        for (text, is_event) in [
+            ("block/block_rq_merge", true),
+            ("raw_syscalls/sys_enter", true),
+            ("block", false),
+            ("block/", false),
+            ("/block", false),
+            ("../tracing_on", false),
+            ("block/../../x", false),
+        ] {
+            assert_eq!(event(text).is_ok(), is_event, "{text}");
+        }
+    }
+}

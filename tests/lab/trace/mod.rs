@@ -1,0 +1,97 @@
+//! Recordings of a real kernel: a cause that is made is found, and nothing is left, however the recorder ends.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::steps::Report;
+use super::{job, static_brisk};
+
+fn report(steps: &[&str]) -> Option<Report> {
+    let mut job = job(static_brisk()?, "debian-6.1", &[&["sh", "/trace.sh"], steps].concat());
+    job.scenario.modules.clear();
+    job.scenario.guest.self_check = false;
+    Some(Report::of(job, "/trace.sh", include_str!("trace.sh"), Duration::from_secs(600)))
+}
+
+/// The nanoseconds of the window's parts for which `is_wanted` is true.
+fn sum(explained: &Value, is_wanted: impl Fn(&Value) -> bool) -> f64 {
+    let parts = explained["windows"][0]["parts"].as_array().unwrap_or_else(|| panic!("no window: {explained:#}"));
+    parts.iter().filter(|part| is_wanted(part)).map(|part| part["ns"].as_f64().unwrap()).sum()
+}
+
+fn is_near(found: f64, expected: f64) -> bool {
+    (found / expected - 1.0).abs() <= 0.05
+}
+
+/// The kernel's own account of the thread, in its schedstat, is the truth.
+// Verifies TRACE-2, TRACE-6.
+#[test]
+fn a_hog_is_found_by_its_name_and_its_true_time() {
+    let Some(report) = report(&["cause"]) else { return };
+    let times: Vec<f64> = report.one("victim").split(' ').map(|number| number.parse().unwrap()).collect();
+    let [ran, waited] = times[..] else { panic!("{report:#?}") };
+    assert!(ran > 1e8 && waited > 1e8, "both are long enough to be compared: {ran} {waited}");
+    let (record, explained) = (report.json("record"), report.json("explained"));
+    assert_eq!((&record["clock"], &record["lost_events"]), (&"boot".into(), &0.into()), "{record:#}");
+    let behind_hog = sum(&explained, |part| part["cause"] == "runnable" && part["subject"] == "hog");
+    assert!(is_near(behind_hog, waited), "{behind_hog} and {waited}: {explained:#}");
+    let running = sum(&explained, |part| part["cause"] == "running");
+    assert!(is_near(running, ran), "{running} and {ran}: {explained:#}");
+    assert_eq!(explained["trace"]["format"], "trace-cmd v6");
+    assert_eq!(report.one("cause.left"), "");
+}
+
+// Verifies TRACE-6, TRACE-7.
+#[test]
+fn nothing_is_left_however_a_recorder_ends() {
+    let Some(report) = report(&["killed"]) else { return };
+    assert_eq!(report.one("killed.instances"), "1");
+    let restored = report.one("killed.restore");
+    assert!(restored.starts_with("removed   /sys/kernel/tracing/instances/brisk-trace-"), "{restored}");
+    for left in ["killed.left", "next.left", "ended.left"] {
+        assert_eq!(report.one(left), "", "{left}");
+    }
+    assert_eq!(report.one("ended.exit"), "0");
+    let settings = report.all("settings");
+    assert!(settings[0].contains("nop") && settings.iter().all(|it| *it == settings[0]), "{settings:?}");
+
+    let explained = report.json("killed.explained");
+    let missing = explained["trace"]["missing"].to_string();
+    assert!(missing.contains("the recording did not end properly"), "{missing}");
+    // The hog ran nearly always, and the recorder had recorded for a second.
+    let running = sum(&explained, |part| part["cause"] == "running");
+    assert!(running > 0.8e9 && is_near(running, sum(&explained, |_| true)), "{running}: {explained:#}");
+}
+
+// Verifies TRACE-6.
+#[test]
+fn a_recording_that_is_refused_tells_why() {
+    let Some(report) = report(&["refused"]) else { return };
+    for (name, expected) in [
+        ("refused.folder", "2 brisk: cannot write /none/trace.dat: No such file or directory"),
+        ("refused.space", "2 brisk: cannot write /small/trace.dat: No space left on device"),
+        ("refused.command", "2 brisk: cannot run /none: No such file or directory"),
+        ("refused.tracefs", "2 brisk: there is no tracefs at /sys/kernel/tracing: mount it"),
+    ] {
+        assert!(report.one(name).starts_with(expected), "{name}: {report:#?}");
+    }
+    assert_eq!(report.one("refused.left"), "");
+    let explained = report.one("refused.explained");
+    assert!(explained.contains("the recording did not end properly"), "it can be read: {explained}");
+}
+
+// Verifies TRACE-6.
+#[test]
+fn a_launch_takes_at_most_2_percent_longer_when_recorded() {
+    let Some(report) = report(&["cost"]) else { return };
+    let median = |name: &str| {
+        let launch_ms = |line: &&str| line.split(' ').nth(1).unwrap().parse::<f64>().unwrap();
+        let mut times: Vec<f64> = report.all(name).iter().map(launch_ms).collect();
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    let (plain, recorded) = (median("cost.plain"), median("cost.recorded"));
+    println!("{plain} ms, recorded {recorded} ms");
+    assert!(recorded <= plain * 1.02, "{plain} ms, recorded {recorded} ms: {report:#?}");
+}

@@ -1,0 +1,132 @@
+#!/bin/sh
+# Recordings of a real kernel, and what is left of them. Runs in the lab's guest as `trace.sh STEP...`; tests/lab/trace/mod.rs reads
+# the lines "NAME: TEXT".
+set -eu
+
+# shellcheck source=tests/lab/steps/steps.sh
+. /steps.sh
+
+tracing=/sys/kernel/tracing
+
+cat >/hog <<'END'
+#!/bin/sh
+while :; do :; done
+END
+# It tells at its end how long the scheduler let it run, and wait.
+cat >/victim <<'END'
+#!/bin/sh
+i=0
+while [ "$i" -lt 60000 ]; do i=$((i + 1)); done
+read -r ran waited _ </proc/self/schedstat
+echo "$ran $waited"
+END
+# More events than a small disk holds.
+cat >/forks <<'END'
+#!/bin/sh
+i=0
+while [ "$i" -lt 2000 ]; do
+	(:)
+	i=$((i + 1))
+done
+END
+chmod +x /hog /victim /forks
+
+# one_line: text as one line.
+one_line() {
+	tr '\n' ' ' | sed 's/  */ /g'
+}
+
+instances() {
+	ls "$tracing/instances" | one_line
+}
+
+# What other users of tracing have set. Linux 6.1 says of buffer_size_kb until the first instance that it would grow.
+settings() {
+	(cd "$tracing" && cat tracing_on current_tracer trace_clock set_event kprobe_events) | one_line
+}
+
+is_recording() {
+	[ -n "$(instances)" ] && [ -s "$1" ]
+}
+
+# A program beside a hog of the same weight.
+cause() {
+	/hog &
+	hog=$!
+	brisk trace record --json --output /cause.dat -- /victim >/cause.out
+	kill "$hog"
+	say victim "$(head -n 1 /cause.out)"
+	say record "$(tail -n +2 /cause.out | one_line)"
+	say cause.left "$(instances)"
+	say explained "$(brisk trace explain /cause.dat --launch victim --json | one_line)"
+}
+
+# begin FILE: a recorder that has recorded for a second.
+begin() {
+	brisk trace record --time 60s --output "$1" >/record.out 2>&1 &
+	recorder=$!
+	wait_for 20 is_recording "$1"
+	sleep 1
+}
+
+killed() {
+	/hog &
+	hog=$!
+	say settings "$(settings)"
+	begin /killed.dat
+	say settings "$(settings)"
+	kill -KILL "$recorder"
+	wait "$recorder" || :
+	say killed.instances "$(instances | wc -w)"
+	say killed.explained "$(brisk trace explain /killed.dat --process "$hog" --json | one_line)"
+	say killed.restore "$(brisk restore)"
+	say killed.left "$(instances)"
+	begin /again.dat
+	kill -KILL "$recorder"
+	wait "$recorder" || :
+	brisk trace record --time 100ms --output /next.dat >/dev/null
+	say next.left "$(instances)"
+	begin /ended.dat
+	code=0
+	kill -TERM "$recorder"
+	wait "$recorder" || code=$?
+	say ended.exit "$code"
+	say ended.left "$(instances)"
+	say settings "$(settings)"
+	kill "$hog"
+}
+
+refused() {
+	code=0
+	said=$(brisk trace record --time 1s --output /none/trace.dat 2>&1) || code=$?
+	say refused.folder "$code $said"
+	mkdir /small
+	mount -t tmpfs -o size=128k none /small
+	code=0
+	said=$(brisk trace record --output /small/trace.dat -- /forks 2>&1) || code=$?
+	say refused.space "$code $said"
+	say refused.explained "$(brisk trace explain /small/trace.dat | grep 'did not end')"
+	code=0
+	said=$(brisk trace record -- /none 2>&1) || code=$?
+	say refused.command "$code $said"
+	say refused.left "$(instances)"
+	umount "$tracing"
+	umount /sys/kernel/debug
+	code=0
+	said=$(brisk trace record 2>&1) || code=$?
+	say refused.tracefs "$code $said"
+}
+
+# What recording adds to a launch of bursts on several threads.
+cost() {
+	for _ in 1 2 3; do
+		set -- brisk load --work-ms 200 --threads 4 --burst-ms 2 --wait-ms 1 --turns-per-ms 100000
+		say cost.plain "$("$@")"
+		say cost.recorded "$(brisk trace record --output /cost.dat -- "$@" | head -n 1)"
+	done
+	say cost.record "$(brisk trace record --json --time 2s --output /cost.dat | one_line)"
+}
+
+for step in "$@"; do
+	"$step"
+done
