@@ -41,6 +41,7 @@ pub struct Steps {
 /// [`DeviceError`] without tracing, binder's events, or a clock that the client can read.
 pub fn record(root: &Root) -> Result<TraceInstance, DeviceError> {
     let trace = TraceInstance::make(root, "brisk-lookup", BUFFER_KIB)?;
+    trace.count_ticks()?;
     trace.enable("binder/binder_transaction", "reply == 0")?;
     trace.enable("binder/binder_transaction_received", "")?;
     trace.enable("binder/binder_command", &format!("cmd == {}", bc::REPLY))?;

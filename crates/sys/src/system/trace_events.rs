@@ -21,7 +21,7 @@ pub struct TraceEvent {
     pub command: String,
     /// The task.
     pub tid: u32,
-    /// By the instance's clock, in its unit.
+    /// Ticks after [`TraceInstance::count_ticks`], otherwise nanoseconds, which the kernel prints in whole microseconds.
     pub timestamp: u64,
     /// The event's name.
     pub name: String,
@@ -62,20 +62,26 @@ pub struct TraceInstance {
 }
 
 impl TraceInstance {
-    /// Creates the instance `name`, in place of a leftover one, with the processor's counter as its clock and `buffer_kib` of
-    /// memory per CPU.
+    /// Creates the instance `name`, in place of a leftover one, with `buffer_kib` of memory per CPU.
     ///
     /// # Errors
-    /// [`DeviceError`] without tracefs or permission, and where the kernel offers no such clock.
+    /// [`DeviceError`] without tracefs or permission.
     pub fn make(root: &Root, name: &str, buffer_kib: u32) -> Result<Self, DeviceError> {
         let folder = format!("{INSTANCES}/{name}");
         let real = root.path(&folder);
         let _ = fs::remove_dir(&real);
         fs::create_dir(&real).map_err(|error| DeviceError::io(&real, Operation::Write, error))?;
         let instance = Self { root: root.clone(), folder, probe: None };
-        instance.write("trace_clock", "x86-tsc")?;
         instance.write("buffer_size_kb", &buffer_kib.to_string())?;
         Ok(instance)
+    }
+
+    /// Gives the events of this instance the times of the processor's counter, which programs read as well.
+    ///
+    /// # Errors
+    /// [`DeviceError`] where the kernel has no such clock: only x86 has one.
+    pub fn count_ticks(&self) -> Result<(), DeviceError> {
+        self.write("trace_clock", "x86-tsc")
     }
 
     /// Records `event` (`binder/binder_transaction`) where `filter` is true; always when it is empty.
@@ -201,7 +207,7 @@ pub fn parse(line: &str) -> Option<TraceEvent> {
     let at = line.find(": ")?;
     let (head, rest) = (&line[..at], &line[at + 2..]);
     let (task, flags) = head.rsplit_once(" [")?;
-    let timestamp = flags.split_whitespace().next_back()?.parse().ok()?;
+    let timestamp = timestamp(flags.split_whitespace().next_back()?)?;
     let (command, tid) = task.trim().rsplit_once('-')?;
     let (name, text) = rest.split_once(": ").unwrap_or((rest.trim_end_matches(':'), ""));
     Some(TraceEvent {
@@ -213,9 +219,35 @@ pub fn parse(line: &str) -> Option<TraceEvent> {
     })
 }
 
+/// A number of ticks, or seconds with six decimals in nanoseconds.
+fn timestamp(text: &str) -> Option<u64> {
+    let Some((seconds, microseconds)) = text.split_once('.') else { return text.parse().ok() };
+    let microseconds = microseconds.parse::<u64>().ok().filter(|_| microseconds.len() == 6)?;
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(microseconds)?.checked_mul(1000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timestamp_is_ticks_or_seconds() {
+        for (text, expected) in [
+            ("4202337521", Some(4_202_337_521)),
+            ("4202.337521", Some(4_202_337_521_000)),
+            ("0.000001", Some(1000)),
+            ("1.5", None),
+            ("1.0000000", None),
+            (".000001", None),
+            ("99999999999999999999.000000", None),
+            ("18446744073709551615.999999", None),
+            ("18446744073709.551616", None),
+            ("-1.000000", None),
+            ("", None),
+        ] {
+            assert_eq!(timestamp(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn event_lines_are_parsed_and_others_skipped() {
