@@ -1,6 +1,7 @@
 //! The `brisk` program. All code is in the library, so that tests run the code that users run.
 
-#[cfg(all(target_env = "musl", panic = "abort"))]
+// Without link-time optimisation, parts of libunwind that nothing calls are linked as well, and define these symbols again.
+#[cfg(no_unwinding)]
 mod no_unwinding;
 
 use brisk::sys::process::first_process::open_missing_descriptors;

@@ -1,8 +1,10 @@
 //! Experiments end to end: a static brisk, the lab, `brisk prove`.
 
+mod adb_device;
 mod here;
 mod kubernetes;
 mod on;
+mod on_adb;
 mod shard;
 mod ssh_server;
 

@@ -7,11 +7,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::here::{recorded, signal, tunables, wait_until, write_device};
-use super::ssh_server::{SshServer, client, program};
+use super::ssh_server::{SshServer, client, has_program, left, program};
 use super::{assert_code, counted, launches, result};
 
 /// brisk with the `ssh` in `client`; on a device, `../device` is a recorded device beside the temporary folder.
-fn brisk(client: &Path, arguments: &[&str]) -> Command {
+pub(super) fn brisk(client: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
     let path = format!("{}:{}", client.display(), std::env::var("PATH").unwrap());
     command.env("PATH", path).args(["--root", "../device"]).args(arguments);
@@ -20,7 +20,7 @@ fn brisk(client: &Path, arguments: &[&str]) -> Command {
 }
 
 /// The same to measure with so many replicates, on one device.
-fn measuring(client: &Path, replicates: u32, on: &str) -> Command {
+pub(super) fn measuring(client: &Path, replicates: u32, on: &str) -> Command {
     let file = client.join("recorded.toml");
     std::fs::write(&file, recorded(replicates)).unwrap();
     let results = client.join("results");
@@ -34,14 +34,14 @@ fn board() -> Option<SshServer> {
     Some(server)
 }
 
-fn errors(output: &Output) -> String {
+pub(super) fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The device is as before, and nothing else is in its temporary folder.
 fn assert_untouched(server: &SshServer) {
-    wait_until("the device's brisk", || !server.has_program());
-    assert_eq!(server.left(), ["device"]);
+    wait_until("the device's brisk", || !has_program(&server.tmp()));
+    assert_eq!(left(&server.tmp()), ["device"]);
     assert_eq!(tunables(&server.tmp().join("device")), ["200000", "20000"]);
 }
 
@@ -129,7 +129,7 @@ fn a_lost_connection_ends_the_measurement_on_the_device() {
     let mut child = start();
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until("the removal", || board.left() == ["device"]);
+    wait_until("the removal", || left(&board.tmp()) == ["device"]);
     assert_untouched(&board);
 }
 

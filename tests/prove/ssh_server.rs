@@ -100,21 +100,6 @@ impl SshServer {
         self.folder.path().join("tmp")
     }
 
-    /// The names in [`SshServer::tmp`].
-    pub fn left(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.tmp()).unwrap();
-        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    /// Whether a program from [`SshServer::tmp`] runs.
-    pub fn has_program(&self) -> bool {
-        let tmp = self.tmp();
-        let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("exe")));
-        processes.filter_map(|exe| fs::read_link(exe).ok()).any(|exe| exe.starts_with(&tmp))
-    }
-
     /// Kills the connections, not the server.
     pub fn drop_connections(&self) {
         let mut parents = vec![self.child.id()];
@@ -135,6 +120,20 @@ impl Drop for SshServer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The names in the folder `tmp` of a device.
+pub fn left(tmp: &Path) -> Vec<String> {
+    let entries = fs::read_dir(tmp).unwrap();
+    let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Whether a program from the folder `tmp` of a device runs.
+pub fn has_program(tmp: &Path) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("exe")));
+    processes.filter_map(|exe| fs::read_link(exe).ok()).any(|exe| exe.starts_with(tmp))
 }
 
 fn children(parent: u32) -> Vec<u32> {

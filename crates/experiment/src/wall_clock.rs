@@ -1,10 +1,10 @@
 //! The date and time of a result.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use brisk_sys::time::wall_s;
 
 /// Now in UTC, in RFC 3339 to the second.
 pub fn rfc3339_now() -> String {
-    rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+    rfc3339(wall_s())
 }
 
 /// The moment `seconds` after 1970 in UTC, by the civil calendar's 400-year eras (Hinnant, "chrono-compatible low-level

@@ -49,13 +49,14 @@ pub fn store(folder: &str, name: &str, size: u64) -> String {
 /// Runs `./brisk` with `words` in `folder`. Its messages are passed on line by line, its output at the end.
 ///
 /// Standard input is the lifeline: once it ends, because the other side closed it or the connection was lost, brisk is told to
-/// end, which reverts its changes, and `folder` is removed. Messages go through a pipe that is read to its end also then.
+/// end, which reverts its changes, and `folder` is removed. Messages go through a pipe that is read to its end also then. adb hangs
+/// up on the shell of a lost connection, which would be gone before it had removed the folder.
 pub fn run(folder: &str, words: &[String]) -> String {
     let words: String = words.iter().map(|word| format!(" {}", quoted(word))).collect();
     let folder = quoted(folder);
     format!(
         "cd {folder} && mkfifo messages || exit 2
-trap '' PIPE
+trap '' PIPE HUP
 exec 3<&0
 while IFS= read -r line; do printf '%s\\n' \"$line\" >&2; done <messages 3<&- & printer=$!
 ./brisk{words} </dev/null >output 2>messages 3<&- & brisk=$!

@@ -44,6 +44,12 @@ impl BootTime {
     }
 }
 
+/// Seconds since 1970 by the wall clock (CLOCK_REALTIME), zero before. On 32-bit machines with musl, the standard library reads
+/// this clock as 32 bits and panics after January 2038, or when the battery of a board's clock is empty and it shows such a year.
+pub fn wall_s() -> u64 {
+    u64::try_from(clock_gettime(ClockId::Realtime).tv_sec).unwrap_or(0)
+}
+
 impl Add<Duration> for BootTime {
     type Output = Self;
 

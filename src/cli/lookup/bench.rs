@@ -139,7 +139,8 @@ fn table(report: &Report<'_>) -> String {
             "Steps: {} lookups recorded by trace events; their own cost ({:.0} each) is subtracted.",
             steps.lookups, steps.event_cost
         ),
-        None => "Steps: none; they need root, binder's trace events, and lookups that reach the manager.".to_owned(),
+        None => "Steps: none; they need root, binder's trace events with the clock x86-tsc, and lookups that reach the manager."
+            .to_owned(),
     };
     let _ = writeln!(text, "\n{note}");
     text
@@ -156,7 +157,8 @@ mod tests {
             ("cooperating", Manager::Own { cooperate: true }),
             ("/bin/rsb_hub -d binder", Manager::Program(vec!["/bin/rsb_hub".into(), "-d".into(), "binder".into()])),
         ] {
-            assert_eq!(manager(text), Ok(expected));
+            let is_there = cfg!(feature = "lab") || matches!(expected, Manager::Program(_));
+            assert_eq!(manager(text).ok(), is_there.then_some(expected));
         }
         assert!(manager("").is_err());
     }

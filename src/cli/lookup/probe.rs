@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use brisk_mechanism::lookup::recording::{Call, Recording, Request};
 use brisk_sys::binder::{ManagerRequest, WireFormat};
-use brisk_sys::system::trace_events::{COUNTER, TraceEvent, TraceInstance};
+use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
 use brisk_sys::{Root, process};
 
 const EVENT: &str = "brisk/context_manager_call";
@@ -26,8 +26,8 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// # Errors
 /// Without root's rights, and where the kernel has no kprobe events.
 pub fn record(root: &Root, format: &WireFormat, buffer_kib: u32, duration: Duration) -> anyhow::Result<Recording> {
-    let mut trace = TraceInstance::make(root, "brisk-record-calls", &[COUNTER], buffer_kib)
-        .context("this needs root and tracefs")?;
+    let mut trace =
+        TraceInstance::make(root, "brisk-record-calls", &[], buffer_kib).context("this needs root and tracefs")?;
     let mut pipe = trace.follow()?;
     trace
         .enable_probe(EVENT, DEFINITION, "handle == 0 && reply == 0")

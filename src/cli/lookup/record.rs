@@ -18,7 +18,7 @@ use brisk_base::insertion_sort::insertion_sort;
 use brisk_experiment::lookup::Client;
 use brisk_sys::Root;
 use brisk_sys::binder::{Connection, abi, cache};
-use brisk_sys::system::trace_events::{COUNTER, TraceEvent, TraceInstance};
+use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -134,7 +134,7 @@ fn hits_since(before: &BTreeMap<String, u64>, after: BTreeMap<String, u64>) -> B
 fn record_trace(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<String, u64>> {
     const MAP_BYTES: usize = 8192;
     let ContextArguments { device, format } = &arguments.context;
-    let trace = TraceInstance::make(root, "brisk-record", &[COUNTER], BUFFER_KIB)
+    let trace = TraceInstance::make(root, "brisk-record", &[], BUFFER_KIB)
         .and_then(|trace| trace.enable("binder/binder_transaction", "reply == 0").map(|()| trace))
         .context("this needs root, and a kernel with binder's trace events")?;
     // The driver's events identify nodes by number; our own ping shows the context manager's number.

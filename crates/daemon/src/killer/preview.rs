@@ -1,7 +1,5 @@
 //! The killer's actions in a dry run: what the killer would do on this device. Nothing is written, set or killed.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::learned::Learned;
 use super::sampler::{Sampler, page_kib};
 use crate::state_file::load_state;
@@ -15,6 +13,7 @@ use brisk_mechanism::memory::victim::VictimMode;
 use brisk_mechanism::memory::writeback_budget::{self, Clock, WritebackBudget};
 use brisk_sys::kernel;
 use brisk_sys::memory::{meminfo, process_memory, zram_writeback};
+use brisk_sys::time::wall_s;
 use brisk_sys::{BootTime, DeviceError, Root, process};
 
 /// The actions that a killer with `arguments` would take now.
@@ -100,8 +99,7 @@ fn write_back(root: &Root, config: &WritebackConfig) -> Option<Preview> {
         return None;
     }
     let boot = kernel::boot_id(root).unwrap_or_default();
-    let wall_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let clock = Clock { boot: &boot, now: BootTime::now(), wall_s };
+    let clock = Clock { boot: &boot, now: BootTime::now(), wall_s: wall_s() };
     let left_kib = load_state(root, writeback_budget::FILE, WritebackBudget::parse)
         .unwrap_or_default()
         .left_kib(clock, config.daily_kib);

@@ -2,7 +2,7 @@
 //!
 //! The amount is recorded as written before the write: if the killer dies during the write, the amount counts as spent.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::WritebackSetup;
 use super::sampler::page_kib;
@@ -16,6 +16,7 @@ use brisk_sys::kernel;
 use brisk_sys::memory::zram_writeback::{self, Pages, incompressible_first};
 use brisk_sys::memory::{pagemap, process_reclaim, zram};
 use brisk_sys::process::ProcessIdentity;
+use brisk_sys::time::wall_s;
 use brisk_sys::{BootTime, DeviceError, Root, process};
 
 /// Applications with less than this on swap are skipped.
@@ -212,10 +213,6 @@ fn extents(root: &Root, pid: u32) -> Result<SwapExtents, DeviceError> {
     let ranges = process_reclaim::anonymous_ranges(root, pid)?;
     pagemap::swapped(root, pid, &ranges, &mut |page, slot| extents.add(page, slot))?;
     Ok(extents)
-}
-
-fn wall_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

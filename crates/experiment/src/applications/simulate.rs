@@ -9,6 +9,7 @@ use std::io::{self, BufRead, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::workload::{Application, Applications};
@@ -170,9 +171,15 @@ struct Region {
     words: &'static mut [u64],
 }
 
+/// ENOMEM where an address space is smaller than that.
+fn bytes_of(kib: u64) -> io::Result<usize> {
+    let bytes = kib.checked_mul(1024).and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| Errno::NOMEM.into())
+}
+
 impl Region {
     fn anonymous(kib: u64) -> io::Result<Self> {
-        let bytes = kib as usize * 1024;
+        let bytes = bytes_of(kib)?;
         // SAFETY: a new private mapping at an address that the kernel chooses.
         let start = unsafe {
             mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
@@ -182,7 +189,7 @@ impl Region {
     }
 
     fn of_file(file: &File, offset_kib: u64, kib: u64) -> io::Result<Self> {
-        let bytes = kib as usize * 1024;
+        let bytes = bytes_of(kib)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new private mapping at an address that the kernel chooses; it is never written through.
         let start = unsafe {

@@ -52,34 +52,34 @@ pub fn now() -> u64 {
     }
 }
 
-/// Turns of [`two_instructions`] in one calibration run.
-const TURNS: u64 = 50_000;
+/// Instructions of one calibration run.
+const INSTRUCTIONS: u64 = 100_000;
 /// An instruction counter may include an interrupt's instructions.
 const TOLERANCE: f64 = 0.02;
 
 impl Ticks {
     /// Determines what a tick is by running a known number of instructions, for at most some milliseconds.
     pub fn calibrate() -> Self {
-        let trial = || {
-            let start = now();
-            two_instructions(TURNS);
-            now().wrapping_sub(start)
+        if !HAS_COUNTER {
+            return Self { unit: TickUnit::Nanoseconds, per_unit: 1.0 };
+        }
+        let ticks_per_instruction = |run: &dyn Fn()| {
+            let trial = || {
+                let start = now();
+                run();
+                now().wrapping_sub(start)
+            };
+            // A disturbance only makes a trial longer.
+            (0..5).map(|_| trial()).min().unwrap_or(0) as f64 / INSTRUCTIONS as f64
         };
-        // A disturbance only makes a trial longer.
-        let fastest = (0..5).map(|_| trial()).min().unwrap_or(0);
-        let instructions = (2 * TURNS) as f64;
-        let ratio = fastest as f64 / instructions;
-        // An emulator counts in powers of two; on real processors the ratio is any number.
-        let shift = ratio.log2().round();
-        if (ratio / shift.exp2() - 1.0).abs() < TOLERANCE
-            && (0.0..=10.0).contains(&shift)
-            && is_repeatable(&trial, fastest)
-        {
-            return Self { unit: TickUnit::Instructions, per_unit: shift.exp2() };
+        let short = ticks_per_instruction(&|| two_instructions(INSTRUCTIONS / 2));
+        let long = ticks_per_instruction(&|| four_products(INSTRUCTIONS / 6));
+        if let Some(per_unit) = per_instruction(short, long) {
+            return Self { unit: TickUnit::Instructions, per_unit };
         }
         let (wall, start) = (Instant::now(), now());
         while wall.elapsed().as_millis() < 10 {
-            two_instructions(TURNS);
+            two_instructions(INSTRUCTIONS / 2);
         }
         let per_unit = now().wrapping_sub(start) as f64 / wall.elapsed().as_nanos() as f64;
         Self { unit: TickUnit::Nanoseconds, per_unit }
@@ -91,10 +91,20 @@ impl Ticks {
     }
 }
 
-/// True when most trials take the same number of ticks, give or take 8: no real processor does that.
-fn is_repeatable(trial: &dyn Fn() -> u64, fastest: u64) -> bool {
-    (0..8).filter(|_| trial().abs_diff(fastest) <= 8).count() >= 5
+/// The ticks of an instruction on a counter of instructions, from those of an instruction with a `short` and with a `long`
+/// latency; `None` on a counter of time. An emulator counts all instructions alike, in powers of two: in parts of a tick, if its
+/// counter is slow. To a real processor a chain of products takes several times as long.
+fn per_instruction(short: f64, long: f64) -> Option<f64> {
+    let is_near = |found: f64, expected: f64| (found / expected - 1.0).abs() < TOLERANCE;
+    let shift = short.log2().round();
+    (is_near(short, shift.exp2()) && (-10.0..=10.0).contains(&shift) && is_near(long, short)).then(|| shift.exp2())
 }
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const HAS_COUNTER: bool = true;
+/// 32-bit ARM's counter is not readable on each kernel, and no scenario of the lab has such a machine.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const HAS_COUNTER: bool = false;
 
 /// Executes twice as many instructions as `turns`, which must not be zero.
 #[cfg(target_arch = "x86_64")]
@@ -112,17 +122,61 @@ fn two_instructions(turns: u64) {
     }
 }
 
-/// Some work with an unknown number of instructions: no emulator of such a machine counts them.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn two_instructions(turns: u64) {
-    for turn in 0..turns {
-        std::hint::black_box(turn);
+/// Executes six times as many instructions as `turns`, which must not be zero; of each six, four need the product before.
+#[cfg(target_arch = "x86_64")]
+fn four_products(turns: u64) {
+    // SAFETY: changes two registers; touches no memory.
+    unsafe {
+        core::arch::asm!(
+            "2:", "imul {product}, {product}", "imul {product}, {product}", "imul {product}, {product}",
+            "imul {product}, {product}", "dec {turns}", "jnz 2b",
+            turns = inout(reg) turns => _, product = inout(reg) 3u64 => _, options(nomem, nostack)
+        );
     }
 }
+
+/// Executes six times as many instructions as `turns`, which must not be zero; of each six, four need the product before.
+#[cfg(target_arch = "aarch64")]
+fn four_products(turns: u64) {
+    // SAFETY: changes two registers; touches no memory.
+    unsafe {
+        core::arch::asm!(
+            "2:", "mul {product}, {product}, {product}", "mul {product}, {product}, {product}",
+            "mul {product}, {product}, {product}", "mul {product}, {product}, {product}",
+            "subs {turns}, {turns}, #1", "b.ne 2b",
+            turns = inout(reg) turns => _, product = inout(reg) 3u64 => _, options(nomem, nostack)
+        );
+    }
+}
+
+/// Never called: there is no counter to calibrate.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn two_instructions(_: u64) {}
+
+/// Never called: there is no counter to calibrate.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn four_products(_: u64) {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_counter_of_instructions_is_told_from_one_of_time() {
+        for (short, long, expected, machine) in [
+            (2.0, 2.0, Some(2.0), "an emulator with 2 ns an instruction and a counter of 1 GHz"),
+            (1.01, 1.0, Some(1.0), "the same with an interrupt"),
+            (0.125, 0.1251, Some(0.125), "the same with 2 ns and 62.5 MHz"),
+            (0.384, 0.384, None, "an emulator whose counter divides unevenly"),
+            (0.0064, 0.026, None, "a phone with 19.2 MHz"),
+            (0.0078, 0.0312, None, "a phone that matches a power of two by chance"),
+            (0.5, 2.0, None, "a processor at the counter's rate"),
+            (1.4, 1.4, None, "a processor that is as fast at both"),
+            (0.0, 0.0, None, "a counter that stands still"),
+        ] {
+            assert_eq!(per_instruction(short, long), expected, "{machine}");
+        }
+    }
 
     #[test]
     fn a_real_machine_counts_time_and_agrees_with_the_clock() {

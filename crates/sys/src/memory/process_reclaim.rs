@@ -58,7 +58,8 @@ pub fn anonymous_ranges(root: &Root, pid: u32) -> Result<Vec<Range>, DeviceError
     Ok(parse_maps(&root.read(format!("/proc/{pid}/maps"))?))
 }
 
-/// Parses /proc/PID/maps (proc(5)); the stack and the kernel's own mappings are left out.
+/// Parses /proc/PID/maps (proc(5)); the stack and the kernel's own mappings are left out, and addresses that this process could
+/// not pass to [`advise`]: a 32-bit brisk swaps no memory of 64-bit processes out.
 pub fn parse_maps(text: &str) -> Vec<Range> {
     let range = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -80,14 +81,14 @@ mod tests {
     #[test]
     fn only_swappable_mappings_are_ranges() {
         let text = "\
-55d0c0000000-55d0c0021000 rw-p 00000000 00:00 0          [heap]
-7f0000000000-7f0003400000 rw-p 00000000 00:00 0
-7f0003400000-7f0003500000 rw-p 00000000 00:00 0          [anon:dalvik-main space]
-7f0004000000-7f0004100000 r--p 00000000 08:01 131        /usr/lib/libc.so.6
-7f0004100000-7f0004200000 rw-p 00100000 08:01 131        /usr/lib/libc.so.6
-7f0005000000-7f0005100000 rw-s 00000000 00:01 77         /dev/shm/x
-7f0006000000-7f0006100000 ---p 00000000 00:00 0
-7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0          [stack]
+b5d00000-b5d21000 rw-p 00000000 00:00 0          [heap]
+70000000-73400000 rw-p 00000000 00:00 0
+73400000-73500000 rw-p 00000000 00:00 0          [anon:dalvik-main space]
+74000000-74100000 r--p 00000000 08:01 131        /usr/lib/libc.so.6
+74100000-74200000 rw-p 00100000 08:01 131        /usr/lib/libc.so.6
+75000000-75100000 rw-s 00000000 00:01 77         /dev/shm/x
+76000000-76100000 ---p 00000000 00:00 0
+bef00000-bef21000 rw-p 00000000 00:00 0          [stack]
 ffff-1 rw-p 00000000 00:00 0
 garbage
 ";

@@ -47,13 +47,13 @@ mod tests {
     #[test]
     fn only_the_programs_own_code_is_found() {
         let maps = "\
-            55d0a0000000-55d0a0040000 r--p 00000000 fe:00 131 /usr/bin/brisk\n\
-            55d0a0040000-55d0a0200000 r-xp 00040000 fe:00 131 /usr/bin/brisk\n\
-            55d0a0200000-55d0a0220000 rw-p 00200000 fe:00 131 /usr/bin/brisk\n\
-            7f0000000000-7f0000100000 r-xp 00000000 fe:00 977 /usr/lib/libc.so.6\n\
-            7fff00000000-7fff00002000 r-xp 00000000 00:00 0 [vdso]\n";
-        assert_eq!(find_code(maps, "/usr/bin/brisk"), Some(0x55d0_a004_0000..0x55d0_a020_0000));
-        assert_eq!(find_code(maps, "/usr/lib/libc.so.6"), Some(0x7f00_0000_0000..0x7f00_0010_0000));
+            55a00000-55a40000 r--p 00000000 fe:00 131 /usr/bin/brisk\n\
+            55a40000-55c00000 r-xp 00040000 fe:00 131 /usr/bin/brisk\n\
+            55c00000-55c20000 rw-p 00200000 fe:00 131 /usr/bin/brisk\n\
+            7f000000-7f100000 r-xp 00000000 fe:00 977 /usr/lib/libc.so.6\n\
+            7ff00000-7ff02000 r-xp 00000000 00:00 0 [vdso]\n";
+        assert_eq!(find_code(maps, "/usr/bin/brisk"), Some(0x55a4_0000..0x55c0_0000));
+        assert_eq!(find_code(maps, "/usr/lib/libc.so.6"), Some(0x7f00_0000..0x7f10_0000));
         assert_eq!(find_code(maps, "/usr/bin/other"), None);
         assert_eq!(find_code("nonsense\nx-y r-xp /usr/bin/brisk\n", "/usr/bin/brisk"), None);
     }

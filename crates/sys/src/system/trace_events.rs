@@ -15,7 +15,7 @@ use crate::error::{DeviceError, Operation};
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Where probes are defined, for all instances; a definition is appended.
 const PROBES: &str = "/sys/kernel/tracing/kprobe_events";
-/// The clock of lookups' measurements: the processor's counter.
+/// The clock of lookups' measurements: the processor's counter, which programs read as well. Only x86 has it.
 pub const COUNTER: &str = "x86-tsc";
 
 /// The folder of tracefs; the usual one where it is not mounted, or where this user may not enter it.
@@ -29,7 +29,7 @@ pub struct TraceEvent {
     pub command: String,
     /// The task.
     pub tid: u32,
-    /// By the instance's clock, in its unit.
+    /// Ticks with [`COUNTER`], otherwise nanoseconds, which the kernel prints in whole microseconds.
     pub timestamp: u64,
     /// The event's name.
     pub name: String,
@@ -70,8 +70,8 @@ pub struct TraceInstance {
 }
 
 impl TraceInstance {
-    /// Creates the instance `name`, in place of a leftover one, with the first of `clocks` that the kernel has and `buffer_kib`
-    /// of memory per CPU.
+    /// Creates the instance `name`, in place of a leftover one, with the first of `clocks` that the kernel has (none named: its
+    /// default) and `buffer_kib` of memory per CPU.
     ///
     /// # Errors
     /// [`DeviceError`] without tracefs or permission, and where the kernel offers no such clock.
@@ -229,7 +229,7 @@ pub fn parse(line: &str) -> Option<TraceEvent> {
     let at = line.find(": ")?;
     let (head, rest) = (&line[..at], &line[at + 2..]);
     let (task, flags) = head.rsplit_once(" [")?;
-    let timestamp = flags.split_whitespace().next_back()?.parse().ok()?;
+    let timestamp = timestamp(flags.split_whitespace().next_back()?)?;
     let (command, tid) = task.trim().rsplit_once('-')?;
     let (name, text) = rest.split_once(": ").unwrap_or((rest.trim_end_matches(':'), ""));
     Some(TraceEvent {
@@ -241,9 +241,35 @@ pub fn parse(line: &str) -> Option<TraceEvent> {
     })
 }
 
+/// A number of ticks, or seconds with six decimals in nanoseconds.
+fn timestamp(text: &str) -> Option<u64> {
+    let Some((seconds, microseconds)) = text.split_once('.') else { return text.parse().ok() };
+    let microseconds = microseconds.parse::<u64>().ok().filter(|_| microseconds.len() == 6)?;
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(microseconds)?.checked_mul(1000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timestamp_is_ticks_or_seconds() {
+        for (text, expected) in [
+            ("4202337521", Some(4_202_337_521)),
+            ("4202.337521", Some(4_202_337_521_000)),
+            ("0.000001", Some(1000)),
+            ("1.5", None),
+            ("1.0000000", None),
+            (".000001", None),
+            ("99999999999999999999.000000", None),
+            ("18446744073709551615.999999", None),
+            ("18446744073709.551616", None),
+            ("-1.000000", None),
+            ("", None),
+        ] {
+            assert_eq!(timestamp(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn event_lines_are_parsed_and_others_skipped() {
