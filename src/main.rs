@@ -1,6 +1,6 @@
 //! The `brisk` program. All code is in the library, so that tests run the code that users run.
 
-#[cfg(all(target_env = "musl", panic = "abort"))]
+#[cfg(all(target_env = "musl", panic = "abort", not(feature = "lab")))]
 mod no_unwinding;
 
 use brisk::sys::process::first_process::open_missing_descriptors;
