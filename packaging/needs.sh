@@ -86,6 +86,22 @@ need_lab() {
 	need_package_lists
 }
 
+# Guests of arm64: TARGET's standard library, which only rustup adds to the compiler in use, their emulator, and the compiler
+# that links their program and builds their modules. False, with the reason, where one cannot be had.
+need_lab_arm64() { # TARGET
+	case $(rustc --print sysroot) in
+	*/toolchains/*) rustup target add "$1" || : ;;
+	esac
+	if ! ls "$(rustc --print target-libdir --target "$1" 2>/dev/null)"/libstd-*.rlib >/dev/null 2>&1; then
+		say "no standard library for $1, which rustup has: guests of arm64 are skipped"
+		return 1
+	fi
+	if ! need qemu-system-aarch64:qemu-system-arm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu; then
+		say "no emulator or no compiler for arm64: its guests are skipped"
+		return 1
+	fi
+}
+
 # A container's image comes without apt's lists.
 need_package_lists() {
 	apt-cache show linux-image-amd64 >/dev/null 2>&1 || apt_update

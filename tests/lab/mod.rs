@@ -1,5 +1,6 @@
 //! The lab with real boots: a static brisk, a stock Debian kernel, QEMU.
 
+mod arm64;
 mod autogroup;
 mod binder_cache;
 mod boot;

@@ -33,6 +33,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-schedutil", include_str!("../../../experiments/launch-schedutil.toml")),
     ("launch-stock", include_str!("../../../experiments/launch-stock.toml")),
     ("launch-threads", include_str!("../../../experiments/launch-threads.toml")),
+    ("launch-arm64", include_str!("../../../experiments/launch-arm64.toml")),
     ("placement-combinations", include_str!("../../../experiments/placement-combinations.toml")),
     ("placement-sessions", include_str!("../../../experiments/placement-sessions.toml")),
     ("placement-units", include_str!("../../../experiments/placement-units.toml")),
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn experiments_are_found_by_name_mechanism_and_place() {
         let launch = names(&["launch"], false).unwrap();
-        assert_eq!(launch.len(), 7);
+        assert_eq!(launch.len(), 8);
         assert_eq!(
             names(&["lookup"], false).unwrap(),
             ["lookup-hub", "lookup-list", "lookup-applications", "lookup-clients"]
@@ -182,7 +183,7 @@ mod tests {
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 26);
+        assert_eq!(names(&[], false).unwrap().len(), 27);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
+use architecture::Architecture;
 use assembly::cache::Cache;
 use assembly::initramfs::Initramfs;
 use assembly::modules::LoadableModule;
@@ -110,7 +111,8 @@ impl<'a> Parts<'a> {
 pub struct Prepared {
     /// The release of its kernel, as uname(2) reports it.
     pub release: String,
-    /// Digest of its machine, its kernel's package, its modules and its system: another digest is another device.
+    /// Digest of its machine, its kernel's package, its modules and its system, and of brisk where it is for another processor
+    /// than this host's: another digest is another device.
     pub digest: u64,
 }
 
@@ -131,6 +133,9 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, LabError> {
         for file in systemd::files(&packages, wanted, scenario.architecture().console)?.1 {
             (file.path, file.contents, file.mode).hash(&mut hasher);
         }
+    }
+    if Architecture::of_host() != Some(scenario.architecture()) {
+        program::read_static(None, scenario.architecture())?.hash(&mut hasher);
     }
     Ok(Prepared { release: kernel.release, digest: hasher.finish() })
 }

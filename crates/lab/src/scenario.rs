@@ -12,6 +12,7 @@ use brisk_base::toml_text;
 const SCENARIOS: &[(&str, &str)] = &[
     ("binder-stock-6.1", include_str!("../../../lab/scenarios/binder-stock-6.1.toml")),
     ("debian-6.1", include_str!("../../../lab/scenarios/debian-6.1.toml")),
+    ("debian-arm64-6.1", include_str!("../../../lab/scenarios/debian-arm64-6.1.toml")),
     ("debian-6.12", include_str!("../../../lab/scenarios/debian-6.12.toml")),
     ("debian-6.1-parallel", include_str!("../../../lab/scenarios/debian-6.1-parallel.toml")),
     ("units-6.1", include_str!("../../../lab/scenarios/units-6.1.toml")),

@@ -10,19 +10,28 @@ use crate::error::LabError;
 pub const BINARY_VARIABLE: &str = "BRISK_BINARY";
 
 /// Reads `explicit`, or else `$BRISK_BINARY`, or else the running program, and checks that a guest of this
-/// architecture can run it.
+/// architecture can run it. For a guest of another architecture than the host's, the two latter name `brisk-ARCHITECTURE`
+/// beside them (`brisk-aarch64`).
 ///
 /// # Errors
 /// [`LabError::Binary`] when it cannot be read, needs a dynamic loader, or is for another architecture.
 pub fn read_static(explicit: Option<&Path>, architecture: &Architecture) -> Result<Vec<u8>, LabError> {
     let path = match explicit {
         Some(path) => path.to_owned(),
-        None => std::env::var_os(BINARY_VARIABLE).map_or_else(|| PathBuf::from("/proc/self/exe"), PathBuf::from),
+        None => {
+            let own = std::env::var_os(BINARY_VARIABLE).map_or_else(|| PathBuf::from("/proc/self/exe"), PathBuf::from);
+            own_for(architecture, &own)
+        }
     };
     let shown = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
     let fault = |reason: String| LabError::Binary { path: shown.clone(), reason };
-    let elf = fs::read(&path).map_err(|error| fault(error.to_string()))?;
-    let advice = format!("build one with ./dev build, and run that one or name it in {BINARY_VARIABLE}");
+    let advice = if Architecture::of_host() == Some(architecture) {
+        format!("build one with ./dev build, and run that one or name it in {BINARY_VARIABLE}")
+    } else {
+        let machine = architecture.machine;
+        format!("the guest needs a static brisk for {machine}; ./dev lab run debian-arm64-6.1 builds that for aarch64")
+    };
+    let elf = fs::read(&path).map_err(|error| fault(format!("{error}; {advice}")))?;
     match Needs::of(&elf) {
         None => Err(fault(format!("it is not a 64-bit little-endian ELF program; {advice}"))),
         Some(Needs { interpreter: true, .. }) => Err(fault(format!("it is linked dynamically; {advice}"))),
@@ -31,6 +40,16 @@ pub fn read_static(explicit: Option<&Path>, architecture: &Architecture) -> Resu
         }
         Some(_) => Ok(elf),
     }
+}
+
+/// `own`, this host's program, or the one beside it where `architecture` is not the host's.
+fn own_for(architecture: &Architecture, own: &Path) -> PathBuf {
+    if Architecture::of_host() == Some(architecture) {
+        return own.to_owned();
+    }
+    // The running program is behind a link.
+    let own = fs::canonicalize(own).unwrap_or_else(|_| own.to_owned());
+    own.with_file_name(format!("brisk-{}", architecture.machine))
 }
 
 /// What an ELF program needs to run.
@@ -113,6 +132,16 @@ mod tests {
         }
         fs::write(&path, elf(62, &[1])).unwrap();
         assert_eq!(read_static(Some(&path), amd64).unwrap().len(), 64 + 56);
+    }
+
+    #[test]
+    fn a_foreign_guests_program_is_beside_this_one() {
+        let own = std::env::current_exe().unwrap();
+        for architecture in Architecture::all() {
+            let is_host = Architecture::of_host() == Some(architecture);
+            let expected = own.with_file_name(format!("brisk-{}", architecture.machine));
+            assert_eq!(own_for(architecture, Path::new("/proc/self/exe")) == expected, !is_host, "{architecture:?}");
+        }
     }
 
     proptest! {

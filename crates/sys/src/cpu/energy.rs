@@ -15,7 +15,7 @@ use crate::{BootTime, DeviceError, Root};
 pub enum EnergySource {
     /// Intel's and AMD's running average power limit: the processor's package, counted by the hardware.
     Rapl,
-    /// Another powercap zone: a model, such as that of the lab's virtual frequency.
+    /// A model, such as that of the lab's virtual frequency: another powercap zone, or the lab's own counter.
     Model,
     /// Rails that feed the CPUs, measured by a power monitor on the board.
     PowerRail,
@@ -165,6 +165,10 @@ impl Gauge {
 }
 
 const POWERCAP: &str = "/sys/class/powercap";
+/// The same counter of the lab's virtual frequency (kernel/virtual-cpufreq) for kernels without powercap, as Debian's for arm64.
+const LAB_COUNTER: &str = "/sys/module/virtual_cpufreq/parameters/energy_uj";
+/// Its largest value.
+const LAB_COUNTER_RANGE_UJ: u64 = (1 << 40) - 1;
 
 /// The top-level zones of /sys/class/powercap: packages of RAPL (their sub-zones are part of them, `psys` includes them, and
 /// the MMIO interface shows the same package again), and zones of other control types.
@@ -185,6 +189,10 @@ fn powercap(root: &Root) -> (Vec<Gauge>, Vec<Gauge>) {
             control_type if control_type.starts_with("intel-rapl") => {}
             _ => models.push(gauge),
         }
+    }
+    let counter = PathBuf::from(LAB_COUNTER);
+    if models.is_empty() && root.exists(&counter) {
+        models.push(Gauge::Counter { file: counter, range_uj: Some(LAB_COUNTER_RANGE_UJ) });
     }
     (rapl, models)
 }
@@ -326,6 +334,23 @@ mod tests {
             ("class/powercap/virtual-cpufreq:0/energy_uj", "7\n"),
         ]);
         assert_eq!(Meter::find(&root).unwrap().source().label(), "model");
+    }
+
+    #[test]
+    fn the_labs_counter_is_a_model_where_powercap_is_missing() {
+        let counter = ("module/virtual_cpufreq/parameters/energy_uj", "7\n");
+        let zone = ("class/powercap/virtual-cpufreq:0/energy_uj", "7\n");
+        for (files, file) in [
+            (&[counter][..], "/sys/module/virtual_cpufreq/parameters/energy_uj"),
+            (&[counter, zone], "/sys/class/powercap/virtual-cpufreq:0/energy_uj"),
+        ] {
+            let (_folder, root) = tree(files);
+            let meter = Meter::find(&root).unwrap();
+            assert_eq!((meter.source().label(), meter.files()), ("model", vec![Path::new(file)]));
+        }
+        let (_folder, root) = tree(&[counter]);
+        let energy_uj = Meter::find(&root).unwrap().energy_uj(&reading(0, &[(1 << 40) - 1]), &reading(1, &[4]));
+        assert_eq!(energy_uj, 5, "it wrapped once");
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Packages<'a> {
     kernels: Apt,
     /// Where everything else comes from: a source of kernels alone may not have it.
     tools: Apt,
+    /// The scenario's source, if its kernel is for another processor than this host's.
+    foreign: Option<String>,
 }
 
 impl<'a> Packages<'a> {
@@ -70,7 +72,8 @@ impl<'a> Packages<'a> {
         };
         // A source of kernels alone has no C library, so programs then come from the host's release.
         let tools = if is_host && !kernels.offers("libc6") { Apt::of_host(cache) } else { kernels.clone() };
-        Ok(Self { cache, kernels, tools })
+        let foreign = scenario.kernel.source.clone().filter(|_| !is_host);
+        Ok(Self { cache, kernels, tools, foreign })
     }
 
     /// The kernel of a scenario: its package's, or one built from it.
@@ -251,14 +254,43 @@ impl<'a> Packages<'a> {
         self.cache.entry_built_at(place.workplace.unwrap_or(&entry), &entry, |draft, path| {
             let download = draft.join("download");
             fs::create_dir_all(&download).map_err(fault("make", &download))?;
-            for (package, archive) in packages.iter().zip(apt.download(&packages, &download)?) {
-                unpack(&package.name, &archive, draft)?;
+            let (on_host, in_guest): (Vec<_>, Vec<_>) =
+                packages.iter().cloned().partition(|package| self.foreign.is_some() && runs_on_host(&package.name));
+            for package in on_host {
+                let apt = self.apt_of_host_with(&package)?;
+                unpack_all(&apt, &[package], &download, draft)?;
             }
+            unpack_all(apt, &in_guest, &download, draft)?;
             fs::remove_dir_all(&download).map_err(fault("remove", &download))?;
             finish(draft, path)
         })?;
         Ok(entry)
     }
+
+    /// apt for this host's processor, with the revision of `package` that a kernel for another processor needs.
+    fn apt_of_host_with(&self, package: &Package) -> Result<Apt, LabError> {
+        let has_it = |apt: &Apt| apt.show(&package.name).is_ok_and(|found| found.version == package.version);
+        let own = Apt::of_host(self.cache);
+        let (Some(source), Some(host)) = (&self.foreign, Architecture::of_host()) else { return Ok(own) };
+        if has_it(&own) {
+            return Ok(own);
+        }
+        let apt = Apt::of_source(self.cache, source, host)?;
+        if has_it(&apt) { Ok(apt) } else { apt.with_new_lists(self.cache) }
+    }
+}
+
+/// True for the programs that build modules: they run on the host, whichever processor the kernel is for.
+fn runs_on_host(package: &str) -> bool {
+    package.starts_with("linux-kbuild-")
+}
+
+/// Downloads `packages` to `download` and unpacks them into `root`.
+fn unpack_all(apt: &Apt, packages: &[Package], download: &Path, root: &Path) -> Result<(), LabError> {
+    for (package, archive) in packages.iter().zip(apt.download(packages, download)?) {
+        unpack(&package.name, &archive, root)?;
+    }
+    Ok(())
 }
 
 /// True when the host's newest kernel of this name is of the scenario's series.

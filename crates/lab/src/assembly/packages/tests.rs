@@ -99,7 +99,7 @@ fn fill(cache: &Cache, source: &str) {
                 // The host's packages, and those of a source that no job has used before.
                 let apt =
                     if number % 2 == 0 { Apt::of_host(cache) } else { Apt::of_source(cache, source, amd64).unwrap() };
-                let packages = Packages { cache, kernels: apt.clone(), tools: apt };
+                let packages = Packages { cache, kernels: apt.clone(), tools: apt, foreign: None };
                 for name in NAMES {
                     let folder = packages.with_libraries(name).unwrap();
                     for file in [name, "libsmall"] {
@@ -134,7 +134,7 @@ fn threads_of_several_processes_fill_an_empty_cache_at_once() {
 fn a_package_replaced_on_the_mirror_is_found_with_new_lists() {
     if let Some((name, cache)) = job() {
         let apt = Apt::of_host(&cache);
-        let folder = Packages { cache: &cache, kernels: apt.clone(), tools: apt }.alone(&name).unwrap();
+        let folder = Packages { cache: &cache, kernels: apt.clone(), tools: apt, foreign: None }.alone(&name).unwrap();
         println!("version {}", fs::read_to_string(folder.join("usr/share").join(name)).unwrap());
         return;
     }
@@ -248,5 +248,37 @@ fn kernel_and_programs_come_from_the_scenarios_release() {
         host.update();
         let says = host.run(test, &theirs.source());
         assert!(says.contains(&format!("release 6.1.0-1-amd64 {expected}")), "{says}");
+    }
+}
+
+/// kbuild's programs run on this host, so they come from its own packages, or from the scenario's release for its processor.
+// Verifies LAB-2.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn headers_of_another_processor_come_with_this_hosts_kbuild() {
+    const RELEASE: &str = "6.1.0-1-arm64";
+    if let Some((source, cache)) = job() {
+        let mut scenario = Scenario::load("debian-arm64-6.1").unwrap();
+        scenario.kernel.source = Some(source);
+        let headers = Packages::of(&cache, &scenario).unwrap().headers("linux-headers-arm64", RELEASE).unwrap();
+        let kbuild = fs::read_to_string(headers.join("../../lib/linux-kbuild-6.1/of")).unwrap();
+        println!("kbuild of the {kbuild}");
+        return;
+    }
+    let test = "headers_of_another_processor_come_with_this_hosts_kbuild";
+    let kbuild = |version, of| Offered { files: of, ..Offered::new("linux-kbuild-6.1", version) };
+    let makefile = format!("usr/src/linux-headers-{RELEASE}/Makefile");
+    let headers = format!("linux-headers-{RELEASE}");
+    let theirs = Repository::with(&[
+        Offered { depends: &headers, is_meta: true, ..Offered::new("linux-headers-arm64", "6.1.10-1") },
+        Offered { depends: "linux-kbuild-6.1", files: &[(&makefile, "")], ..Offered::new(&headers, "6.1.10-1") },
+        kbuild("6.1.10-1", &[("usr/lib/linux-kbuild-6.1/of", "scenario")]),
+    ]);
+    for (version, expected) in [("6.1.10-1", "host"), ("6.1.20-1", "scenario")] {
+        let ours = Repository::with(&[kbuild(version, &[("usr/lib/linux-kbuild-6.1/of", "host")])]);
+        let host = Host::with(&ours.source());
+        host.update();
+        let says = host.run(test, &theirs.source());
+        assert!(says.contains(&format!("kbuild of the {expected}\n")), "{version}: {says}");
     }
 }
