@@ -37,7 +37,9 @@ one_line() {
 }
 
 instances() {
-	ls "$tracing/instances" | one_line
+	for instance in "$tracing"/instances/*; do
+		[ ! -d "$instance" ] || printf '%s ' "${instance##*/}"
+	done
 }
 
 # What other users of tracing have set. Linux 6.1 says of buffer_size_kb until the first instance that it would grow.
