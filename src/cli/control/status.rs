@@ -23,7 +23,7 @@ Examples:
   brisk status              text
   brisk status --json       everything, for programs
   brisk status --metrics    counters and latencies as OpenMetrics text
-  systemctl enable --now brisk-metrics.socket   for Prometheus, on 127.0.0.1:9753")]
+  brisk status --http       for brisk-metrics.socket, which Prometheus reads")]
 pub struct Arguments {
     /// Print everything as one JSON object
     #[arg(long, conflicts_with = "metrics")]

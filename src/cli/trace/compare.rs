@@ -34,7 +34,7 @@ Exit code 0 when both were compared, 1 when a trace has no launch; then --proces
 
 Examples:
   brisk trace compare stock.dat boosted.dat
-  brisk trace compare before.pftrace after.pftrace --launch com.example.shop --json")]
+  brisk trace compare before.pftrace after.pftrace --launch com.example.shop")]
 pub struct Arguments {
     /// The first trace
     #[arg(value_name = "A")]

@@ -47,7 +47,7 @@ Exit code 0 when FILE has the recording, whatever COMMAND returned; 2 when it ha
 Examples:
   brisk trace record -t 5s -o /data/local/tmp/trace.dat
   brisk trace record -- su user -c browser
-  brisk trace record --event syscalls/sys_enter_futex --event syscalls/sys_exit_futex")]
+  brisk trace record --event syscalls/sys_enter_futex")]
 pub struct Arguments {
     /// Record this long, as 5s or 500ms
     #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = duration, conflicts_with = "command")]
