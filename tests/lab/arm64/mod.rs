@@ -56,10 +56,10 @@ fn doctor_is_right(report: &Report) {
     assert_eq!(launch["state"], "available", "{doctor}");
 }
 
-/// Time is counted in instructions there as well, so every lookup takes about as long.
+/// Time is counted in instructions there as well: but for those that a timer interrupts, every lookup takes as long.
 fn lookups_are_counted(report: &Report) {
     let lookup = report.json("lookup");
     assert_eq!(lookup["unit"], "instructions", "{lookup}");
-    let [p50, p99] = ["p50", "p99"].map(|name| lookup["call"][name].as_f64().unwrap());
-    assert!(p50 > 10_000.0 && p99 < p50 * 1.2, "{lookup}");
+    let [mean, median] = ["mean", "p50"].map(|name| lookup["call"][name].as_f64().unwrap());
+    assert!(median > 10_000.0 && (mean / median - 1.0).abs() < 0.05, "{lookup}");
 }
