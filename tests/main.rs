@@ -18,6 +18,7 @@ mod floors;
 mod fuzz_short;
 mod golden;
 mod lab;
+mod loopback;
 #[path = "../xtask/src/evidence/measured.rs"]
 mod measured;
 mod mechanism_example;

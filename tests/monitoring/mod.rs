@@ -2,21 +2,18 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::daemon::device::{Device, Running};
+use super::daemon::device::{Device, Running, eventually};
 use super::debian_package;
+use super::loopback::free_port;
 
 const MONITORING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/monitoring");
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 /// The answer to `path` at a port of this machine: its status, and its body.
 fn get(port: u16, path: &str) -> Option<(u16, String)> {
@@ -28,17 +25,6 @@ fn get(port: u16, path: &str) -> Option<(u16, String)> {
     stream.read_to_string(&mut text).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
-}
-
-fn within<Value>(seconds: u64, what: &str, mut value: impl FnMut() -> Option<Value>) -> Value {
-    let until = Instant::now() + Duration::from_secs(seconds);
-    loop {
-        if let Some(value) = value() {
-            return value;
-        }
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// What systemd does for brisk-metrics.socket. `None` where systemd is not installed.
@@ -53,7 +39,7 @@ fn socket(device: &Device) -> Option<(Running, u16)> {
         return None;
     };
     let socket = (Running(child), port);
-    within(60, "the socket listens", || TcpStream::connect(("127.0.0.1", port)).ok());
+    eventually("the socket listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     Some(socket)
 }
 
@@ -130,10 +116,10 @@ fn prometheus_scrapes_and_answers_the_dashboard() {
         Some((status, serde_json::from_str::<Value>(body.trim()).ok()?))
     };
     let count = |answer: &Value| answer["data"]["result"].as_array().map_or(0, Vec::len);
-    let is_scraped = || query("up{job=\"brisk\"} == 1").filter(|(_, answer)| count(answer) == 1);
-    within(60, "Prometheus scrapes the device", is_scraped);
+    let is_one = |text: &str| query(text).is_some_and(|(_, answer)| count(&answer) == 1);
+    eventually("Prometheus scrapes the device", || is_one("up{job=\"brisk\"} == 1"));
     // A rate needs two samples.
-    within(60, "it scrapes twice", || query("rate(brisk_launches_total[1m])").filter(|(_, answer)| count(answer) == 1));
+    eventually("it scrapes twice", || is_one("rate(brisk_launches_total[1m])"));
     let queries = dashboard_queries();
     assert!(queries.len() > 10, "{queries:#?}");
     for text in queries {

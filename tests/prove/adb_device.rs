@@ -20,6 +20,7 @@ use std::thread;
 
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_signal};
 
+use super::super::loopback::free_port;
 use super::here::wait_until;
 
 /// The protocol's version without checksums, and the most bytes of a message's data.
@@ -79,7 +80,7 @@ impl AdbDevice {
                 });
             }
         });
-        let server_port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server_port = free_port();
         let mut server = Command::new("/usr/bin/adb");
         environment(&mut server, folder.path(), server_port);
         let log = fs::File::create(folder.path().join("log")).unwrap();

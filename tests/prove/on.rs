@@ -133,6 +133,13 @@ fn a_lost_connection_ends_the_measurement_on_the_device() {
     assert_untouched(&board);
 }
 
+/// What doctor reports of the device's tree without a connection.
+pub fn doctor_here(root: &Path) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    let output = command.arg("--root").arg(root).args(["doctor", "--json"]).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 // Verifies PROVE-6.
 #[test]
 fn doctor_describes_a_device_over_ssh() {
@@ -141,10 +148,7 @@ fn doctor_describes_a_device_over_ssh() {
     let output = brisk(client.path(), &["doctor", "--on", "ssh:board-1", "--json"]).output().unwrap();
     assert_code(&output, 0);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let root = board.tmp().join("device");
-    let local = Command::new(env!("CARGO_BIN_EXE_brisk")).arg("--root").arg(&root).args(["doctor", "--json"]).output();
-    let local: Value = serde_json::from_slice(&local.unwrap().stdout).unwrap();
-    assert_eq!(answer["devices"][0]["report"], local);
+    assert_eq!(answer["devices"][0]["report"], doctor_here(&board.tmp().join("device")));
     let output = brisk(client.path(), &["doctor", "--on", "ssh:board-1"]).output().unwrap();
     assert_code(&output, 0);
     assert!(output.stdout.starts_with(b"ssh:board-1\n\n"), "{output:?}");

@@ -1,12 +1,10 @@
 //! `--on adb:SERIAL`: a device behind Debian's real adb measures itself, and nothing stays there.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use super::adb_device::AdbDevice;
 use super::here::{tunables, wait_until, write_device};
-use super::on::{brisk, errors, measuring};
+use super::on::{brisk, doctor_here, errors, measuring};
 use super::ssh_server::{has_program, left};
 use super::{assert_code, launches, result};
 
@@ -77,10 +75,7 @@ fn doctor_describes_a_device_over_adb() {
     let output = command.output().unwrap();
     assert_code(&output, 0);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let root = phone.tmp().join("device");
-    let local = Command::new(env!("CARGO_BIN_EXE_brisk")).arg("--root").arg(&root).args(["doctor", "--json"]).output();
-    let local: Value = serde_json::from_slice(&local.unwrap().stdout).unwrap();
-    assert_eq!(answer["devices"][0]["report"], local);
+    assert_eq!(answer["devices"][0]["report"], doctor_here(&phone.tmp().join("device")));
     assert_untouched(&phone);
 }
 

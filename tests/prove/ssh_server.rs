@@ -1,13 +1,14 @@
 //! OpenSSH's server on loopback, with keys of its own.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use super::super::debian_package;
+use super::super::loopback::free_port;
 use super::here::{signal, wait_until};
 use rustix::process::{Signal, getuid};
 
@@ -71,7 +72,7 @@ impl SshServer {
             let status = command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(at(key)).status().unwrap();
             assert!(status.success());
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let here = folder.path().display();
         let mut configuration = format!(
             "ListenAddress 127.0.0.1\nPort {port}\nHostKey {here}/host\nAuthorizedKeysFile {here}/user.pub\nPidFile none\n\
