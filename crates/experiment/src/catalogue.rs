@@ -48,6 +48,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("memory-single", include_str!("../../../experiments/memory-single.toml")),
     ("memory-writeback", include_str!("../../../experiments/memory-writeback.toml")),
     ("together", include_str!("../../../experiments/together.toml")),
+    ("together-slow", include_str!("../../../experiments/together-slow.toml")),
     ("together-parallel", include_str!("../../../experiments/together-parallel.toml")),
 ];
 
@@ -182,8 +183,8 @@ mod tests {
             ["placement-combinations", "placement-sessions", "placement-units", "placement-thesis"]
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
-        assert_eq!(names(&["together"], false).unwrap(), ["together", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 27);
+        assert_eq!(names(&["together"], false).unwrap(), ["together", "together-slow", "together-parallel"]);
+        assert_eq!(names(&[], false).unwrap().len(), 28);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

@@ -21,6 +21,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("zygote-6.1-parallel", include_str!("../../../lab/scenarios/zygote-6.1-parallel.toml")),
     ("memory-6.1", include_str!("../../../lab/scenarios/memory-6.1.toml")),
     ("together-6.1", include_str!("../../../lab/scenarios/together-6.1.toml")),
+    ("together-6.1-slow", include_str!("../../../lab/scenarios/together-6.1-slow.toml")),
     ("together-6.1-parallel", include_str!("../../../lab/scenarios/together-6.1-parallel.toml")),
     ("memory-systemd-6.1", include_str!("../../../lab/scenarios/memory-systemd-6.1.toml")),
     ("logind-6.1", include_str!("../../../lab/scenarios/logind-6.1.toml")),

@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Iterations of the work loop in a millisecond
     #[arg(long, value_name = "N")]
     turns_per_ms: u64,
+    /// How many times longer work and periods of a background program take
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    time_dilation: u32,
 }
 
 fn named<T: Copy + Send + Sync + 'static>(
@@ -46,7 +49,7 @@ fn named<T: Copy + Send + Sync + 'static>(
 /// When a thread, a socket or a process cannot be created.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let runner = TaskRunner { turns_per_ms: arguments.turns_per_ms, program };
+    let runner = TaskRunner { turns_per_ms: arguments.turns_per_ms, time_dilation: arguments.time_dilation, program };
     if arguments.piece {
         rustix::thread::set_name(c"compiler")?;
         runner.compile_piece();

@@ -90,8 +90,8 @@ pub(super) fn metrics(experiment: &Experiment) -> Vec<Metric> {
 fn mode_note(experiment: &Experiment) -> Option<&'static str> {
     match experiment.mode {
         Timekeeping::Deterministic if experiment.applications.is_some() => Some(
-            "Time is counted in instructions executed by the guest, two nanoseconds each: repeatable, but blind to caches. \
-             Flash takes the time of its model.",
+            "Time is counted in instructions executed by the guest: repeatable, but blind to caches. Flash takes the time of \
+             its model.",
         ),
         Timekeeping::Deterministic if experiment.lookups.is_some() => Some(
             "Figures are instructions executed by the guest: repeatable, but blind to caches and memory, and to the other \

@@ -43,12 +43,34 @@ pub struct DeviceEnvironment {
     pub lookups: u32,
     /// Programs that run in the background all the time.
     pub background: Vec<BackgroundProgram>,
+    /// How many times slower the guest runs the kernel's code than the device that it stands for. Work and periods of the
+    /// applications and of the background take this many times longer, so that they keep their proportion to the kernel's
+    /// work (time dilation: D. Gupta et al., "To infinity and beyond: time-warped network emulation", NSDI 2006).
+    #[serde(default = "undilated")]
+    pub time_dilation: u32,
 }
+
+#[cfg(feature = "lab")]
+const fn undilated() -> u32 {
+    1
+}
+
+/// At more, a course would take hours.
+#[cfg(feature = "lab")]
+const MAX_TIME_DILATION: u32 = 100;
 
 impl Openings {
     /// How many openings the quick or the full form has.
     pub fn of_form(&self, quick: bool) -> u32 {
         self.quick_count.filter(|_| quick).unwrap_or(self.count)
+    }
+
+    /// The factor by which applications' and the background's work and periods are prolonged; 1 where there is none.
+    pub fn time_dilation(&self) -> u32 {
+        #[cfg(feature = "lab")]
+        return self.together.as_ref().map_or(1, |together| together.time_dilation);
+        #[cfg(not(feature = "lab"))]
+        1
     }
 
     fn is_of_whole_device(&self) -> bool {
@@ -96,6 +118,9 @@ impl Experiment {
     fn together_fault(&self, together: &DeviceEnvironment) -> Option<String> {
         if together.services == 0 || together.lookups == 0 {
             return Some("applications.together: services and lookups must be above zero".into());
+        }
+        if !(1..=MAX_TIME_DILATION).contains(&together.time_dilation) {
+            return Some(format!("applications.together: time_dilation is 1 to {MAX_TIME_DILATION}"));
         }
         self.arms.iter().find_map(|arm| match &arm.lookup {
             Some(lookup) if WireFormat::named(&lookup.format).is_some() => None,
@@ -148,6 +173,8 @@ lookup = { manager = "own", format = "android-5" }
             ("quick_count = 12", "quick_count = 0", "quick_count is 1 to count"),
             ("count = 45", "count = 46", "count is 1 to 45"),
             ("lookups = 20", "lookups = 0", "services and lookups must be above zero"),
+            ("lookups = 20,", "lookups = 20, time_dilation = 0,", "time_dilation is 1 to 100"),
+            ("lookups = 20,", "lookups = 20, time_dilation = 101,", "time_dilation is 1 to 100"),
             ("android-5", "android-4", "arm stock: there is no wire format \"android-4\""),
             ("lookup = { manager = \"own\", format = \"android-5\" }", "", "arm stock: lookup names"),
             (

@@ -93,14 +93,14 @@ impl TaskRunner {
             BackgroundProgram::Compile => self.compile_one()?,
             BackgroundProgram::Download => {
                 self.work(DOWNLOAD_MS);
-                thread::sleep(DOWNLOAD_WAIT);
+                self.wait(DOWNLOAD_WAIT);
             }
             BackgroundProgram::Bursts => {
                 (0..BURST_PIECES).take_while(|_| tally.should_run()).for_each(|_| self.work(DOWNLOAD_MS));
                 // In pieces, so that a stop is noticed during the rest.
                 let rest = DOWNLOAD_WAIT;
                 let pieces = (BURST_REST.as_millis() / rest.as_millis()) as u32;
-                (0..pieces).take_while(|_| tally.should_run()).for_each(|_| thread::sleep(rest));
+                (0..pieces).take_while(|_| tally.should_run()).for_each(|_| self.wait(rest));
             }
             BackgroundProgram::Hog | BackgroundProgram::Music | BackgroundProgram::Messages => self.work(HOG_MS),
         }
@@ -133,7 +133,7 @@ mod tests {
     // Verifies PROVE-2.
     #[test]
     fn all_neighbours_end_when_commands_do() {
-        let runner = TaskRunner { turns_per_ms: 1, program: "none".into() };
+        let runner = TaskRunner { turns_per_ms: 1, time_dilation: 1, program: "none".into() };
         for what in [
             BackgroundProgram::Music,
             BackgroundProgram::Download,
@@ -144,6 +144,9 @@ mod tests {
             let report = runner.run_background(what, &mut "begin\n".as_bytes()).unwrap();
             assert!(report.cpu_ms >= 0.0 && report.missed <= report.periods, "{report:?}");
         }
+        let dilated = TaskRunner { time_dilation: 4, ..runner.clone() };
+        let played = dilated.run_periodic_for(MUSIC, Duration::from_millis(200));
+        assert!(played.responses_ms.len() <= 2, "a buffer of 80 ms: {played:?}");
         assert!(runner.run_once(BackgroundProgram::Compile, &Tally::default()).is_err(), "there is no such program");
     }
 }

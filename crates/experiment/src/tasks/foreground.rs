@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn every_foreground_ends_and_has_a_figure() {
         // So fast that only paced work takes its time; all at once, so that they take it together.
-        let runner = &TaskRunner { turns_per_ms: 1, program: "none".into() };
+        let runner = &TaskRunner { turns_per_ms: 1, time_dilation: 1, program: "none".into() };
         thread::scope(|scope| {
             let handles = Foreground::ALL.map(|what| (what, scope.spawn(move || runner.run_foreground(what, 3))));
             for (what, handle) in handles {

@@ -33,6 +33,8 @@ const JOBS: usize = 2;
 pub struct TaskRunner {
     /// Turns of the work loop in a millisecond at the highest frequency.
     pub turns_per_ms: u64,
+    /// How many times longer work, periods and waits take; 1 outside experiments with time dilation.
+    pub time_dilation: u32,
     /// This program, which is also a build's short-lived process.
     pub program: PathBuf,
 }
@@ -64,7 +66,11 @@ impl TaskRunner {
     }
 
     fn work_us(&self, microseconds: u64) {
-        Work::of_turns(microseconds * self.turns_per_ms / 1000).run();
+        Work::of_turns(microseconds * u64::from(self.time_dilation) * self.turns_per_ms / 1000).run();
+    }
+
+    fn wait(&self, length: Duration) {
+        thread::sleep(length * self.time_dilation);
     }
 
     /// One short-lived process of a build, from its start to its end.
@@ -74,6 +80,7 @@ impl TaskRunner {
     fn compile_one(&self) -> io::Result<()> {
         let mut command = Command::new(&self.program);
         command.args(["task", "--piece", "--turns-per-ms"]).arg(self.turns_per_ms.to_string());
+        command.arg(format!("--time-dilation={}", self.time_dilation));
         let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
         if status.success() {
             Ok(())

@@ -34,16 +34,17 @@ impl TaskRunner {
         mut should_run: impl FnMut(&PeriodicResult) -> bool,
     ) -> PeriodicResult {
         let mut paced = PeriodicResult::default();
-        let mut due = BootTime::now() + pace.period;
+        let period = pace.period * self.time_dilation;
+        let mut due = BootTime::now() + period;
         while should_run(&paced) {
             sleep_until(due);
             self.work_us(pace.work_us);
             let now = BootTime::now();
             paced.responses_ms.push(milliseconds(now.since(due)));
-            due = due + pace.period;
+            due = due + period;
             while due <= now {
                 paced.missed += 1;
-                due = due + pace.period;
+                due = due + period;
             }
         }
         paced
@@ -51,7 +52,8 @@ impl TaskRunner {
 
     /// Works at `pace` for `length`; skipped pieces count as done.
     pub(super) fn run_periodic_for(&self, pace: PeriodicWork, length: Duration) -> PeriodicResult {
-        let count = (length.as_secs_f64() / pace.period.as_secs_f64()) as usize;
+        let period = pace.period * self.time_dilation;
+        let count = (length.as_secs_f64() / period.as_secs_f64()) as usize;
         self.run_periodic(pace, |paced| paced.responses_ms.len() + (paced.missed as usize) < count)
     }
 }

@@ -48,7 +48,8 @@ impl RunningEnvironment {
         let start = |what: &BackgroundProgram| {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["task", "--beside", what.name(), "--rounds", "1", "--turns-per-ms"]);
-            command.arg(turns_per_ms.to_string()).stdin(Stdio::piped());
+            command.arg(turns_per_ms.to_string()).arg(format!("--time-dilation={}", together.time_dilation));
+            command.stdin(Stdio::piped());
             RunningTask::spawn(command, format!("brisk task --beside {}", what.name()))
         };
         let mut background_programs = together.background.iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;

@@ -245,7 +245,8 @@ impl ActivityManager<'_> {
         let took = screen.map(|screen| screen.at.since(started));
         let lookup_time = screen.map_or(Duration::ZERO, |screen| screen.lookup_time);
         let median_lookup = screen.map_or(Duration::ZERO, |screen| screen.median_lookup);
-        sleep_until(BootTime::now() + Duration::from_millis(setup.workload.front_ms));
+        let front_ms = setup.workload.front_ms * u64::from(setup.openings.time_dilation());
+        sleep_until(BootTime::now() + Duration::from_millis(front_ms));
         let after = self.state()?;
         let is_late = answer == TapOutcome::Late;
         let limit = limit.since(started);
@@ -307,7 +308,7 @@ impl ReplicateSetup<'_> {
         let mut arguments = vec![
             format!("--number={number}"),
             format!("--seed={seed}"),
-            format!("--turns-per-ms={}", self.turns_per_ms),
+            format!("--turns-per-ms={}", self.turns_per_ms * u64::from(self.openings.time_dilation())),
             format!("--storage={}", self.openings.storage.display()),
         ];
         if let Some(together) = &self.openings.together {
