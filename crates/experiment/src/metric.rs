@@ -23,6 +23,8 @@ pub enum Metric {
     LookupP99,
     /// Elapsed time of a lookup: the mean over the clients.
     LookupTime,
+    /// The share of the lookups that the driver's cache answers.
+    HitShare,
     /// A lookup directly after the driver's cache was cleared: the median.
     Miss,
     /// A call of the driver that does nothing.
@@ -109,6 +111,10 @@ pub enum Metric {
     BootRest,
     /// The share of the boot that is preloading.
     PreloadShare,
+    /// The share of the boot that is the zygote: its start, and its preloading.
+    ZygoteShare,
+    /// The share of these two that is preloading.
+    PreloadOfZygote,
     /// The boot's duration with preloading spread evenly over two CPUs: Amdahl's bound.
     BootBound,
     /// Duration of preloading spread evenly over two CPUs.
@@ -160,7 +166,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 69] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -169,6 +175,7 @@ impl Metric {
         Self::LookupMean,
         Self::LookupP99,
         Self::LookupTime,
+        Self::HitShare,
         Self::Miss,
         Self::EmptyCall,
         Self::ReferencePair,
@@ -212,6 +219,8 @@ impl Metric {
         Self::Application,
         Self::BootRest,
         Self::PreloadShare,
+        Self::ZygoteShare,
+        Self::PreloadOfZygote,
         Self::BootBound,
         Self::PreloadBound,
         Self::BoundGain,
@@ -260,6 +269,7 @@ impl Metric {
             Self::LookupMean => (Lookups, "lookup mean", "instructions", "lookup_mean"),
             Self::LookupP99 => (Lookups, "lookup p99", "instructions", "lookup_p99"),
             Self::LookupTime => (Lookups, "lookup time", "us", "lookup_us"),
+            Self::HitShare => (Lookups, "hits", "%", "hit_percent"),
             Self::Miss => (Lookups, "miss", "instructions", "miss"),
             Self::EmptyCall => (Lookups, "empty call", "instructions", "empty_call"),
             Self::ReferencePair => (Lookups, "reference pair", "instructions", "reference_pair"),
@@ -303,6 +313,8 @@ impl Metric {
             Self::Application => (Boots, "application", "ms", "application_ms"),
             Self::BootRest => (Boots, "rest of the boot", "ms", "boot_rest_ms"),
             Self::PreloadShare => (Boots, "preload's share", "%", "preload_percent"),
+            Self::ZygoteShare => (Boots, "zygote's share", "%", "zygote_percent"),
+            Self::PreloadOfZygote => (Boots, "preload's share of the zygote", "%", "preload_of_zygote_percent"),
             Self::BootBound => (Boots, "Amdahl's bound", "ms", "boot_bound_ms"),
             Self::PreloadBound => (Boots, "preload's bound", "ms", "preload_bound_ms"),
             Self::BoundGain => (Boots, "Amdahl's gain", "%", "bound_gain_percent"),

@@ -164,9 +164,12 @@ fn bounds(
     prediction: &Prediction,
 ) -> Vec<(Metric, f64)> {
     let [boot_ms, preload_ms] = [phases.boot(), preload.took].map(milliseconds);
+    let zygote_ms = milliseconds(phases.zygote_start) + preload_ms;
     let (own_ms, worth) = (measured.own_ms(), measured.worth());
     let mut figures = vec![
         (Metric::PreloadShare, 100.0 * preload_ms / boot_ms),
+        (Metric::ZygoteShare, 100.0 * zygote_ms / boot_ms),
+        (Metric::PreloadOfZygote, 100.0 * preload_ms / zygote_ms),
         (Metric::BootBound, boot_ms - preload_ms / 2.0),
         (Metric::PreloadBound, preload_ms / 2.0),
         (Metric::BoundGain, 50.0 * preload_ms / boot_ms),
@@ -431,6 +434,8 @@ mod tests {
             (Metric::Preload, 2000.0),
             (Metric::BootRest, 8000.0),
             (Metric::PreloadShare, 20.0),
+            (Metric::ZygoteShare, 30.0),
+            (Metric::PreloadOfZygote, 200.0 / 3.0),
             (Metric::BootBound, 9000.0),
             (Metric::PreloadBound, 1000.0),
             (Metric::BoundGain, 10.0),

@@ -57,7 +57,7 @@ fn measure(
     let _processes = arm.driver.start(workload.services)?;
     let names = names(workload.services as usize);
     let before = arm.driver.answered();
-    let figures = match *point {
+    let mut figures = match *point {
         Point::Lookups(_) => arm.sequential_lookups(&names)?,
         Point::Clients(clients) => vec![(Metric::LookupTime, arm.crowd(&names, clients)?)],
         Point::Application(index) => arm.application(&names, index)?,
@@ -75,6 +75,11 @@ fn measure(
     // All lookups of an application may be misses.
     if hits > 0 && !is_on || hits == 0 && is_on && !matches!(point, Point::Application(_)) {
         bail!("the driver's cache answered {hits} lookups with the settings {:?}", arm.driver.arm.cache);
+    }
+    if let Point::Application(_) = point
+        && is_on
+    {
+        figures.push((Metric::HitShare, 100.0 * hits as f64 / f64::from(workload.count)));
     }
     Ok(figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect())
 }
