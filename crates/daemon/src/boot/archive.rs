@@ -4,12 +4,11 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
 use brisk_mechanism::boot::Tape;
 use brisk_mechanism::boot::logs::LOGS;
 use brisk_sys::{Root, durable_file};
+
+use super::gzip::GzipEncoder;
 
 /// The default outputs for a recording: first those that survive a reboot.
 pub const DEFAULT_OUTPUTS: [&str; 4] =
@@ -47,7 +46,7 @@ fn write_file(path: &Path, header: &str, tape: &Tape) -> io::Result<u64> {
 fn write_draft(draft: &Path, header: &str, tape: &Tape) -> io::Result<u64> {
     let file = durable_file::draft(draft, 0o644)?;
     // Logs are written a few bytes at a time, which is expensive in the encoder.
-    let mut out = BufWriter::with_capacity(CHUNK_BYTES, GzEncoder::new(file, Compression::fast()));
+    let mut out = BufWriter::with_capacity(CHUNK_BYTES, GzipEncoder::begin(file)?);
     member(&mut out, "header", &|out| out.write_all(header.as_bytes()))?;
     for (name, write) in LOGS {
         member(&mut out, name, &|out| write(tape, out))?;

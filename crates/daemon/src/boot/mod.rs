@@ -3,6 +3,7 @@
 mod archive;
 pub mod first_process;
 pub mod governor_hold;
+mod gzip;
 mod sampler;
 mod signs;
 
