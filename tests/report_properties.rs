@@ -1,8 +1,8 @@
 //! No proof makes the report panic, nothing in it appears unescaped, and no unavailable figure is printed.
 
 use brisk::report::proof::{
-    ArmResult, ClaimResult, DeviceDescription, ExperimentResult, Failure, FailureOf, MedianChange, Proof, Rejection,
-    SelfCheck, StepSeries, Timekeeping, Verdict,
+    ArmResult, ClaimResult, DeviceDescription, ExperimentResult, Failure, FailureOf, MedianChange, ProcessSeries,
+    Proof, Rejection, SelfCheck, StepSeries, Timekeeping, Verdict,
 };
 use brisk::report::{brief, html, json, plot, table};
 use proptest::prelude::*;
@@ -75,11 +75,21 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn process()(
+        arm in name(), process in name(), resident_mib in prop::collection::vec(number(), 0..6),
+        swapped_mib in prop::collection::vec(number(), 0..6),
+    ) -> ProcessSeries {
+        ProcessSeries { arm, process, resident_mib, swapped_mib }
+    }
+}
+
+prop_compose! {
     fn experiment()(
         name in name(), title in name(), description in name(), mechanism in name(), command in name(), note in name(),
         mode in prop::sample::select(vec![Timekeeping::Deterministic, Timekeeping::Parallel, Timekeeping::Native]),
         quick in any::<bool>(), seed in any::<u64>(), arms in prop::collection::vec(arm(), 0..8),
         claims in prop::collection::vec(claim(), 0..4), count in any::<u32>(), courses in prop::collection::vec(course(), 0..3),
+        processes in prop::collection::vec(process(), 0..3),
         reason in prop::option::of(name()),
     ) -> ExperimentResult {
         let self_checks = vec![SelfCheck { text: note.clone(), passed: quick }];
@@ -87,7 +97,7 @@ prop_compose! {
         let failure = reason.map(|reason| Failure { of: FailureOf::Lab, reason });
         ExperimentResult {
             name, title, description, mechanism, mode, quick, seed, arms, claims, notes: vec![note], command, self_checks, rejections,
-            courses, failure,
+            courses, processes, failure,
         }
     }
 }
@@ -117,6 +127,10 @@ fn without_names(mut proof: Proof) -> Proof {
         experiment.self_checks.clear();
         experiment.rejections.clear();
         experiment.failure = None;
+        for series in &mut experiment.processes {
+            plain(&mut series.arm);
+            plain(&mut series.process);
+        }
         for course in &mut experiment.courses {
             [&mut course.arm, &mut course.what, &mut course.unit].into_iter().for_each(plain);
         }

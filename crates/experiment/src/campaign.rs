@@ -220,6 +220,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
                     metrics: BTreeMap::from([("launch_ms".to_owned(), 100.0)]),
                     events: BTreeMap::new(),
                     courses: BTreeMap::new(),
+                    processes: BTreeMap::new(),
                     rejected: None,
                 }));
             }

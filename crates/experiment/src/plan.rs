@@ -111,6 +111,15 @@ impl StepMetric {
     }
 }
 
+/// The memory of a process after each step of a replicate, in MiB; zero while it does not run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessCourse {
+    /// Resident pages, shared ones included.
+    pub resident_mib: Vec<f64>,
+    /// Pages on swap, before compression.
+    pub swapped_mib: Vec<f64>,
+}
+
 /// What one replicate measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -128,6 +137,9 @@ pub struct Measured {
     /// Quantities recorded step by step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub courses: BTreeMap<StepMetric, Vec<f64>>,
+    /// The same for each process, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub processes: BTreeMap<String, ProcessCourse>,
     /// Why the replicate is refused, if it is.
     pub rejected: Option<String>,
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::metric::Metric;
-use super::plan::{Measured, Replicate, StepMetric};
+use super::plan::{Measured, ProcessCourse, Replicate, StepMetric};
 use super::point::Point;
 use super::spec::Experiment;
 use super::statistics::{bootstrap, median, standard_deviation};
-use brisk_report::proof::{ArmResult, MedianChange, Rejection, StepSeries};
+use brisk_report::proof::{ArmResult, MedianChange, ProcessSeries, Rejection, StepSeries};
 
 /// What was measured in an experiment so far.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ struct Cell {
     events: BTreeMap<Metric, BTreeMap<u32, Vec<f64>>>,
     /// By block, step by step.
     courses: BTreeMap<StepMetric, BTreeMap<u32, Vec<f64>>>,
+    /// By block, then by process.
+    processes: BTreeMap<u32, BTreeMap<String, ProcessCourse>>,
     /// Counts by reason.
     rejected: BTreeMap<String, u32>,
 }
@@ -42,6 +44,9 @@ impl Samples {
             if let Some(reason) = &measured.rejected {
                 *cell.rejected.entry(reason.clone()).or_default() += 1;
                 continue;
+            }
+            if !measured.processes.is_empty() {
+                cell.processes.insert(replicate.block, measured.processes.clone());
             }
             for (course, figures) in &measured.courses {
                 cell.courses.entry(*course).or_default().insert(replicate.block, figures.clone());
@@ -145,6 +150,32 @@ impl Samples {
         found
     }
 
+    /// The memory of each process, arm by arm, in the first block that every arm has: courses of two blocks differ.
+    pub fn processes(&self, experiment: &Experiment) -> Vec<ProcessSeries> {
+        let cells: Vec<(&str, &Cell)> = experiment
+            .arms
+            .iter()
+            .zip(&self.cells)
+            .flat_map(|(arm, points)| points.iter().map(|it| (&*arm.name, it)))
+            .collect();
+        let recorded = || cells.iter().filter(|(_, cell)| !cell.processes.is_empty());
+        let mut blocks = recorded().flat_map(|(_, cell)| cell.processes.keys());
+        let Some(block) = blocks.find(|block| recorded().all(|(_, cell)| cell.processes.contains_key(block))) else {
+            return Vec::new();
+        };
+        let of_arm = |&(arm, cell): &(&str, &Cell)| {
+            let processes = cell.processes[block].iter();
+            let series = processes.map(|(process, course)| ProcessSeries {
+                arm: arm.to_owned(),
+                process: process.clone(),
+                resident_mib: course.resident_mib.clone(),
+                swapped_mib: course.swapped_mib.clone(),
+            });
+            series.collect::<Vec<_>>()
+        };
+        recorded().flat_map(of_arm).collect()
+    }
+
     /// What was refused, by arm, point and reason.
     pub fn rejections(&self, experiment: &Experiment) -> Vec<Rejection> {
         let mut rejections = Vec::new();
@@ -165,4 +196,53 @@ impl Samples {
 /// The values at the `drawn` indices.
 pub(super) fn pick(values: &[f64], drawn: &[usize]) -> Vec<f64> {
     drawn.iter().map(|&index| values[index]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies MEMORY-7.
+    #[test]
+    fn processes_are_those_of_the_first_block_that_all_arms_have() {
+        let text = r#"name = "x"
+title = "x"
+description = "x"
+mechanism = "memory"
+mode = "deterministic"
+scenario = "x"
+applications = { count = 3, storage = "/dev/x", limit_ms = 1000 }
+replicates = { quick = 2, full = 2 }
+arm = [{ name = "none", title = "", baseline = true }, { name = "zram", title = "" }, { name = "refused", title = "" }]
+"#;
+        let experiment = Experiment::parse("x", text).unwrap();
+        let replicate =
+            |block: u32, arm: usize| Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
+        let course = |mib: f64| ProcessCourse { resident_mib: vec![mib; 3], swapped_mib: vec![0.0; 3] };
+        let measured = |mib: Option<f64>, rejected: Option<&str>| Measured {
+            replicate: 0,
+            arm: String::new(),
+            point: String::new(),
+            metrics: BTreeMap::new(),
+            events: BTreeMap::new(),
+            courses: BTreeMap::new(),
+            processes: mib.map(|mib| ("game".to_owned(), course(mib))).into_iter().collect(),
+            rejected: rejected.map(Into::into),
+        };
+        let lines = [
+            (replicate(0, 0), measured(Some(1.0), None)),
+            (replicate(0, 1), measured(Some(2.0), Some("too little memory"))),
+            (replicate(1, 0), measured(Some(3.0), None)),
+            (replicate(1, 1), measured(Some(4.0), None)),
+            (replicate(1, 2), measured(None, None)),
+        ];
+        let samples =
+            Samples::new(3, &experiment.points(false), lines.iter().map(|(replicate, line)| (replicate, line)));
+        let found: Vec<(String, f64)> =
+            samples.processes(&experiment).into_iter().map(|it| (it.arm, it.resident_mib[2])).collect();
+        assert_eq!(found, [("none".to_owned(), 3.0), ("zram".to_owned(), 4.0)]);
+        let first =
+            Samples::new(3, &experiment.points(false), lines[..2].iter().map(|(replicate, line)| (replicate, line)));
+        assert_eq!(first.processes(&experiment).len(), 1, "an arm without any has no say");
+    }
 }

@@ -318,6 +318,7 @@ mod tests {
             metrics: BTreeMap::new(),
             events: BTreeMap::new(),
             courses: BTreeMap::new(),
+            processes: BTreeMap::new(),
             rejected: None,
         })
     }

@@ -5,7 +5,7 @@ use askama::Template;
 
 use super::finding::{self, Finding};
 use super::summary::{self, Mark, Row, Subject, Tally};
-use super::{figure, plot, step_plot, svg};
+use super::{figure, plot, process_plot, step_plot, svg};
 use crate::proof::{ArmResult, ClaimResult, ExperimentResult, Proof, Timekeeping, Verdict};
 
 /// The style of a page, for other pages in the same form.
@@ -145,6 +145,7 @@ struct Experiment<'a> {
     claims: Vec<Claim<'a>>,
     plots: Vec<Plot<'a>>,
     courses: Vec<StepPlot<'a>>,
+    processes: Vec<ProcessPlot<'a>>,
     samples: String,
     refused: u64,
     unexplained: bool,
@@ -189,6 +190,13 @@ struct Plot<'a> {
 struct StepPlot<'a> {
     what: &'a str,
     unit: &'a str,
+    wide: String,
+    narrow: String,
+}
+
+/// The memory of each process in the course of an arm.
+struct ProcessPlot<'a> {
+    arm: &'a str,
     wide: String,
     narrow: String,
 }
@@ -333,6 +341,7 @@ impl<'a> Experiment<'a> {
             claims: result.claims.iter().map(Claim::of).collect(),
             plots: plots.collect(),
             courses: StepPlot::all(result, &anchor),
+            processes: ProcessPlot::all(result, &anchor),
             samples: samples(result),
             refused,
             unexplained: refused > explained,
@@ -431,6 +440,19 @@ impl<'a> StepPlot<'a> {
             Self { what, unit, wide, narrow }
         };
         watched.into_iter().enumerate().map(plot).collect()
+    }
+}
+
+impl<'a> ProcessPlot<'a> {
+    fn all(experiment: &'a ExperimentResult, anchor: &str) -> Vec<Self> {
+        let arms = summary::distinct(experiment.processes.iter().map(|process| process.arm.as_str()));
+        let plot = |(at, arm): (usize, &'a str)| {
+            let [wide, narrow] = [(plot::Size::Wide, "wide"), (plot::Size::Narrow, "narrow")].map(|(size, name)| {
+                process_plot::rows(experiment, arm, size, &format!("{anchor}-processes-{at}-{name}"))
+            });
+            Self { arm, wide, narrow }
+        };
+        arms.into_iter().enumerate().map(plot).collect()
     }
 }
 

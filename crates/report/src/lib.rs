@@ -11,6 +11,7 @@ pub mod html;
 pub mod json;
 pub mod open_metrics;
 pub mod plot;
+pub mod process_plot;
 pub mod proof;
 pub mod status;
 pub mod step_plot;

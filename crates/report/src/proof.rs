@@ -99,6 +99,9 @@ pub struct ExperimentResult {
     /// Quantities in the course of a replicate, where they were recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub courses: Vec<StepSeries>,
+    /// The memory of each process in the first replicate of each arm, where it was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessSeries>,
     /// Why it failed, if it did; its earlier measurements remain valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -135,6 +138,21 @@ pub struct StepSeries {
     /// At each step, the median over the replicates.
     #[serde(deserialize_with = "numbers_or_nan")]
     pub medians: Vec<f64>,
+}
+
+/// The memory of one process after each step of an arm's replicate, in MiB; zero while it does not run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSeries {
+    /// The arm's name.
+    pub arm: String,
+    /// The process's name.
+    pub process: String,
+    /// Resident pages, shared ones included.
+    #[serde(deserialize_with = "numbers_or_nan")]
+    pub resident_mib: Vec<f64>,
+    /// Pages on swap, before compression.
+    #[serde(deserialize_with = "numbers_or_nan")]
+    pub swapped_mib: Vec<f64>,
 }
 
 /// One series of samples: an arm at one point of the workload, in one metric.

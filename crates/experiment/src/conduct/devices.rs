@@ -60,6 +60,7 @@ impl Run<'_> {
             self_checks,
             rejections: pooled.rejections(experiment),
             courses: pooled.courses(experiment),
+            processes: pooled.processes(experiment),
             ..alone
         }
     }

@@ -63,6 +63,7 @@ impl Run<'_> {
             self_checks: findings.self_checks.clone(),
             rejections: samples.rejections(experiment),
             courses: samples.courses(experiment),
+            processes: samples.processes(experiment),
             failure: None,
         }
     }

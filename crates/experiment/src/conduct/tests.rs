@@ -64,6 +64,7 @@ impl Testbed for Device {
                 metrics: BTreeMap::from([("launch_ms".to_owned(), 100.0 + scatter)]),
                 events: BTreeMap::new(),
                 courses: BTreeMap::new(),
+                processes: BTreeMap::new(),
                 rejected: None,
             }));
         }

@@ -109,6 +109,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
                 metrics: BTreeMap::from([("launch_ms".to_owned(), if figure.is_nan() { 1.0 } else { figure })]),
                 events: BTreeMap::new(),
                 courses: BTreeMap::new(),
+                processes: BTreeMap::new(),
                 rejected: figure.is_nan().then(|| "busy".to_owned()),
             })
         };

@@ -57,6 +57,7 @@ fn line_of(id: u32, seed: u64) -> Line {
         metrics: BTreeMap::from([("launch_ms".to_owned(), f64::from(id + 7).sqrt() / 3.0)]),
         events: BTreeMap::new(),
         courses: BTreeMap::new(),
+        processes: BTreeMap::new(),
         rejected: None,
     })
 }

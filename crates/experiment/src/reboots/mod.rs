@@ -229,6 +229,7 @@ impl SeriesRunner<'_> {
             metrics: Default::default(),
             events: Default::default(),
             courses: Default::default(),
+            processes: Default::default(),
             rejected: None,
         }
     }

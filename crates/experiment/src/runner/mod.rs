@@ -28,7 +28,7 @@ use rustix::time::Timespec;
 
 use super::load;
 use super::metric::Metric;
-use super::plan::{Line, Measured, Plan, Replicate, StepMetric};
+use super::plan::{Line, Measured, Plan, ProcessCourse, Replicate, StepMetric};
 use super::point::Point;
 use super::spec::{Arm, Launches, Workload};
 use background::Background;
@@ -126,6 +126,7 @@ struct Finding {
     metrics: Metrics,
     events: BTreeMap<String, Vec<f64>>,
     courses: BTreeMap<StepMetric, Vec<f64>>,
+    processes: BTreeMap<String, ProcessCourse>,
 }
 
 /// Passes every replicate of `plan` to `measure`, in order, until `interrupted` becomes true. The inner error of `measure`
@@ -146,7 +147,7 @@ fn run_replicates(
         report(&Line::Started { started: replicate.id })?;
         let mut finding = Finding::default();
         let outcome = measure(replicate, arm, point, &mut finding)?;
-        let Finding { metrics, events, courses } = finding;
+        let Finding { metrics, events, courses, processes } = finding;
         report(&Line::Measured(Measured {
             replicate: replicate.id,
             arm: arm.name.clone(),
@@ -154,6 +155,7 @@ fn run_replicates(
             metrics,
             events,
             courses,
+            processes,
             rejected: outcome.err().map(|error| format!("{error:#}")),
         }))?;
     }

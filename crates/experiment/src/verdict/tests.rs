@@ -46,6 +46,7 @@ fn line(metrics: &[(&str, f64)], rejected: Option<&str>) -> Measured {
         metrics,
         events: BTreeMap::new(),
         courses: BTreeMap::new(),
+        processes: BTreeMap::new(),
         rejected: rejected.map(Into::into),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::Finding;
 use super::environment::EnvironmentFigures;
 use crate::metric::Metric;
-use crate::plan::StepMetric;
+use crate::plan::{ProcessCourse, StepMetric};
 use crate::statistics::{mean, median, quantile};
 use brisk_mechanism::memory::killer::KillRecord;
 
@@ -45,6 +45,8 @@ pub(super) struct MemoryState {
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     pub(super) openings: Vec<Opening>,
+    /// The memory of each application after each opening, by its name.
+    pub(super) processes: BTreeMap<String, ProcessCourse>,
     pub(super) kills: u32,
     pub(super) foreground_kills: u32,
     pub(super) oom_kills: u64,
@@ -59,7 +61,8 @@ pub(super) struct Figures {
 
 impl Figures {
     pub(super) fn finding(&self) -> Finding {
-        Finding { metrics: self.metrics(), events: self.events(), courses: self.courses() }
+        let processes = self.processes.clone();
+        Finding { metrics: self.metrics(), events: self.events(), courses: self.courses(), processes }
     }
 
     fn metrics(&self) -> BTreeMap<String, f64> {

@@ -27,6 +27,7 @@ use crate::point::Point;
 use crate::spec::{Arm, Openings};
 use brisk_mechanism::memory::killer::kill_log;
 use brisk_mechanism::memory::{learned, writeback_budget};
+use brisk_sys::memory::process_memory::{self, ProcessMemory};
 use brisk_sys::memory::{meminfo, swap_area, swaps, vmstat};
 use brisk_sys::{BootTime, Root};
 use companion_program::CompanionProgram;
@@ -248,6 +249,7 @@ impl ActivityManager<'_> {
         let front_ms = setup.workload.front_ms * u64::from(setup.openings.time_dilation());
         sleep_until(BootTime::now() + Duration::from_millis(front_ms));
         let after = self.state()?;
+        self.record_processes()?;
         let is_late = answer == TapOutcome::Late;
         let limit = limit.since(started);
         self.figures.openings.push(Opening { is_launch, took, lookup_time, median_lookup, is_late, limit, after });
@@ -258,6 +260,22 @@ impl ActivityManager<'_> {
             if is_launch { "launch" } else { "resume" },
             took.unwrap_or_default().as_secs_f64() * 1000.0,
         );
+        Ok(())
+    }
+
+    /// Adds the memory of each application; zero for one that does not run.
+    fn record_processes(&mut self) -> anyhow::Result<()> {
+        let mib = |kib: u64| kib as f64 / 1024.0;
+        for (application, actor) in self.setup.workload.list.iter().zip(&self.processes) {
+            let memory = match actor.as_ref().map(|actor| process_memory::read(self.setup.root, actor.pid())) {
+                Some(Err(error)) if !error.is_missing() => return Err(error.into()),
+                Some(Ok(memory)) => memory.unwrap_or_default(),
+                _ => ProcessMemory::default(),
+            };
+            let course = self.figures.processes.entry(application.name.clone()).or_default();
+            course.resident_mib.push(mib(memory.rss_kib));
+            course.swapped_mib.push(mib(memory.swap_kib));
+        }
         Ok(())
     }
 
