@@ -53,7 +53,12 @@ mod tests {
             GuestRecord::Begun,
             GuestRecord::Ended { status: 7 },
             GuestRecord::Failed { reason: "no \"x\"\n".into() },
-            GuestRecord::SelfChecked(SelfCheck { points: vec![point] }),
+            GuestRecord::SelfChecked(SelfCheck {
+                points: vec![point],
+                tolerance: 0.02,
+                times_count: None,
+                faults: vec!["no".into()],
+            }),
         ] {
             let line = record.to_line();
             assert_eq!(line.matches('\n').count(), 1);

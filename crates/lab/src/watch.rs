@@ -55,7 +55,7 @@ pub fn watch(
     on_line: &mut dyn FnMut(GuestLine),
 ) -> Result<Ended, LabError> {
     let clock = Clock::new(machine.pid(), vcpu_threads);
-    let mut listener = Listener { clock, on_line, state: GuestState::default() };
+    let mut listener = Listener { clock, begun: HostClock::default(), on_line, state: GuestState::default() };
     let begin = listener.clock.started;
     let (deadline, boot_deadline) = (begin + limits.whole, begin + limits.boot);
     let mut watch = Watch { machine, sources: Source::all(streams), deadline, boot_deadline };
@@ -167,6 +167,8 @@ impl Watch {
 /// Dispatches the machine's lines: records and fatal lines to the state, the guest's own to the caller.
 struct Listener<'a> {
     clock: Clock,
+    /// When the guest's first process began.
+    begun: HostClock,
     on_line: &'a mut dyn FnMut(GuestLine),
     state: GuestState,
 }
@@ -184,6 +186,7 @@ impl Listener<'_> {
             if !unfinished.is_empty() {
                 self.forward_line(channel, unfinished.to_owned());
             }
+            let record = self.completed(record);
             self.state.note(record);
             return;
         }
@@ -191,6 +194,20 @@ impl Listener<'_> {
             self.state.fatal.get_or_insert_with(|| text.clone());
         }
         self.forward_line(channel, text);
+    }
+
+    /// Adds what only the host knows: whether a self-check by its clock was disturbed. CPUs that run in turn disturb each other.
+    fn completed(&mut self, mut record: GuestRecord) -> GuestRecord {
+        match &mut record {
+            GuestRecord::Begun => self.begun = self.clock.read(),
+            GuestRecord::SelfChecked(check) => {
+                let now = self.clock.read();
+                let is_quiet = now.disturbance_since(&self.begun) <= HostClock::DISTURBANCE_LIMIT;
+                check.times_count.get_or_insert(is_quiet && !now.run_delay.is_empty());
+            }
+            GuestRecord::Ended { .. } | GuestRecord::Failed { .. } => {}
+        }
+        record
     }
 
     fn forward_line(&mut self, channel: Channel, text: String) {
@@ -308,12 +325,41 @@ mod tests {
     fn told(channel: Channel, lines: &[&str]) -> (GuestState, Vec<String>) {
         let mut heard = Vec::new();
         let mut on_line = |line: GuestLine| heard.push(line.text);
-        let mut listener = Listener { clock: Clock::new(0, 0), on_line: &mut on_line, state: GuestState::default() };
+        let (clock, begun, state) = (Clock::new(0, 0), HostClock::default(), GuestState::default());
+        let mut listener = Listener { clock, begun, on_line: &mut on_line, state };
         for line in lines {
             listener.handle_line(Some(channel), (*line).to_owned());
         }
         let state = listener.state;
         (state, heard)
+    }
+
+    fn measured(times_count: Option<bool>, points: Vec<SelfCheckPoint>) -> SelfCheck {
+        SelfCheck { points, tolerance: 0.02, times_count, faults: Vec::new() }
+    }
+
+    // Verifies LAB-1.
+    #[test]
+    fn the_host_decides_whether_times_by_its_clock_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let schedstat = folder.path().join("proc/1/task/7/schedstat");
+        std::fs::create_dir_all(schedstat.parent().unwrap()).unwrap();
+        let started = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        for (threads, delay_ms, of_guest, expected) in [
+            (vec![7], 200, None, Some(true)),
+            (vec![7], 400, None, Some(false)),
+            // CPUs in turn.
+            (vec![], 0, None, Some(false)),
+            // Instructions count.
+            (vec![], 0, Some(true), Some(true)),
+        ] {
+            std::fs::write(&schedstat, format!("0 {delay_ms}000000 0\n")).unwrap();
+            let clock = Clock { started, root: Root::at(folder.path()), pid: 1, wanted: threads.len(), threads };
+            let (begun, state) = (HostClock::default(), GuestState::default());
+            let mut listener = Listener { clock, begun, on_line: &mut |_| {}, state };
+            let record = listener.completed(GuestRecord::SelfChecked(measured(of_guest, Vec::new())));
+            assert_eq!(record, GuestRecord::SelfChecked(measured(expected, Vec::new())), "{delay_ms}");
+        }
     }
 
     #[test]
@@ -338,7 +384,8 @@ mod tests {
     #[test]
     fn each_bad_end_has_its_error() {
         let bad = SelfCheckPoint { policy: "policy0".into(), frequency_khz: 1, time_us: 1, deviation: 0.5 };
-        let checked = GuestRecord::SelfChecked(SelfCheck { points: vec![bad.clone(), bad] }).to_line();
+        let checked = measured(Some(true), vec![bad.clone(), bad]);
+        let checked = GuestRecord::SelfChecked(checked).to_line();
         let failed = GuestRecord::Failed { reason: "no module".into() }.to_line();
         for (channel, line, expected) in [
             (

@@ -63,7 +63,11 @@ impl Lab {
 /// The check as a report prints it.
 fn described(check: &brisk_lab::SelfCheck) -> SelfCheck {
     SelfCheck {
-        text: format!("Work takes time proportional to 1/f, within 2 %: {}", check.figures()),
+        text: format!(
+            "Work takes time proportional to 1/f, within {} %: {}",
+            check.tolerance_percent(),
+            check.figures()
+        ),
         passed: check.passed(),
     }
 }
