@@ -141,7 +141,7 @@ static unsigned int get_khz(unsigned int cpu)
 }
 
 #ifdef HAVE_ENERGY_MODEL_IN_MICROWATTS
-/* The lowest state of at least *khz; without CONFIG_ENERGY_MODEL, nobody asks */
+/* The lowest state of at least *khz; unused without CONFIG_ENERGY_MODEL */
 static int __maybe_unused active_power(struct device *dev,
 				       unsigned long *power_uw,
 				       unsigned long *khz)

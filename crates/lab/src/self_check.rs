@@ -18,7 +18,7 @@ use brisk_sys::Root;
 struct Method {
     /// The work's duration at the highest frequency.
     work: Duration,
-    /// The shortest of so many times counts.
+    /// The median of so many times counts.
     times: u32,
     /// The largest deviation that is accepted, as a share.
     tolerance: f64,
@@ -34,14 +34,16 @@ impl Method {
     fn calibrated(&self) -> Work {
         let mut work = Work::calibrated_for(self.work);
         // The host may have interrupted the calibration; then the work is too short.
-        while self.times > 1 && self.shortest(work) < self.work / 2 {
+        while self.times > 1 && self.time(work) < self.work / 2 {
             work = Work::of_turns(work.turns() * 2);
         }
         work
     }
 
-    fn shortest(&self, work: Work) -> Duration {
-        (0..self.times).map(|_| work.time()).min().unwrap_or_default()
+    fn time(&self, work: Work) -> Duration {
+        let mut times: Vec<Duration> = (0..self.times).map(|_| work.time()).collect();
+        times.sort_unstable();
+        times[times.len() / 2]
     }
 }
 
@@ -190,9 +192,9 @@ impl Policy {
         for &frequency_khz in &self.frequencies_khz {
             root.write(self.folder.join("scaling_setspeed"), &frequency_khz.to_string())?;
             let work = *reference.work.get_or_insert_with(|| method.calibrated());
-            let time = method.shortest(work);
-            let shortest = *reference.time.get_or_insert(time);
-            let expected = shortest.as_secs_f64() * self.slowness(frequency_khz);
+            let time = method.time(work);
+            let fastest = *reference.time.get_or_insert(time);
+            let expected = fastest.as_secs_f64() * self.slowness(frequency_khz);
             points.push(SelfCheckPoint {
                 policy: self.name.clone(),
                 frequency_khz,
