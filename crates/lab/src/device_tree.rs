@@ -78,7 +78,7 @@ mod tests {
         for (path, expected) in [("/cpus/cpu@0", 59_619_u32), ("/cpus/cpu@1", 100_000)] {
             let node = tree.find_node_mut(path).unwrap();
             assert_eq!(node.remove_property(CAPACITY).unwrap(), DeviceTreeProperty::new(CAPACITY, expected).unwrap());
-            assert_eq!((&*node).properties().next().unwrap().value(), b"arm,cortex-a57\0");
+            assert_eq!((*node).properties().next().unwrap().value(), b"arm,cortex-a57\0");
         }
         assert_eq!(tree.to_dtb(), machine(2));
     }
