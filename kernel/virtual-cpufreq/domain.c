@@ -4,7 +4,11 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/cpu.h>
 #include <linux/cpufreq.h>
+#include <linux/energy_model.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include "virtual_cpufreq.h"
@@ -13,8 +17,7 @@ static struct domain *domains;
 static unsigned int nr_domains;
 
 /* Number of frequencies up to this CPU's maximum, or 0 if that is not listed */
-static unsigned int states_of(unsigned int cpu, const unsigned int *maxima_mhz,
-			      unsigned int nr_maxima)
+static unsigned int states_of(unsigned int cpu)
 {
 	unsigned int i;
 
@@ -26,25 +29,62 @@ static unsigned int states_of(unsigned int cpu, const unsigned int *maxima_mhz,
 	return 0;
 }
 
-static struct domain *domain_for(unsigned int nr_states)
+static struct domain *domain_for(unsigned int cpu, unsigned int nr_states)
 {
+	unsigned int capacity = cpu < nr_capacities ? capacities[cpu] :
+						      FULL_CAPACITY;
+	unsigned int pf = capacitance_pf[min_t(int, cpu, nr_capacitances - 1)];
 	struct domain *domain;
 	unsigned int i;
 
-	for (i = 0; shared_policy && i < nr_domains; i++)
-		if (domains[i].nr_states == nr_states)
-			return &domains[i];
+	for (i = 0; shared_policy && i < nr_domains; i++) {
+		domain = &domains[i];
+		if (domain->nr_states == nr_states &&
+		    domain->capacity == capacity && domain->capacitance_pf == pf)
+			return domain;
+	}
 
 	domain = &domains[nr_domains++];
 	domain->nr_states = nr_states;
 	domain->state = nr_states - 1;
-	for (i = 0; i < nr_states; i++)
+	domain->capacity = capacity;
+	domain->capacitance_pf = pf;
+	for (i = 0; i < nr_states; i++) {
 		domain->table[i].frequency = frequencies_mhz[i] * 1000;
+		/* pF * mV^2 * MHz = 1e-12 W */
+		domain->busy_power_uw[i] = div_u64((u64)pf * voltages_mv[i] *
+						   voltages_mv[i] *
+						   frequencies_mhz[i], 1000000);
+	}
 	domain->table[nr_states].frequency = CPUFREQ_TABLE_END;
 	return domain;
 }
 
-int build_domains(const unsigned int *maxima_mhz, unsigned int nr_maxima)
+/*
+ * The speed at each frequency, in a unit of the domain's own that keeps it whole.
+ * Without capacities, every CPU does the same work in a cycle, and the highest
+ * frequency of any CPU is native speed.
+ */
+static void find_speeds(void)
+{
+	unsigned int top = 0;
+	unsigned int i, j;
+
+	for (i = 0; i < nr_domains; i++)
+		top = max(top, frequencies_mhz[domains[i].nr_states - 1]);
+	for (i = 0; i < nr_domains; i++) {
+		struct domain *domain = &domains[i];
+		unsigned int own_top = frequencies_mhz[domain->nr_states - 1];
+
+		domain->native_speed = nr_capacities ? own_top * FULL_CAPACITY :
+						       top;
+		for (j = 0; j < domain->nr_states; j++)
+			domain->speed[j] = frequencies_mhz[j] *
+					   (nr_capacities ? domain->capacity : 1);
+	}
+}
+
+int build_domains(void)
 {
 	unsigned int cpu, states;
 
@@ -54,17 +94,18 @@ int build_domains(const unsigned int *maxima_mhz, unsigned int nr_maxima)
 	for_each_possible_cpu(cpu) {
 		struct domain *domain;
 
-		states = states_of(cpu, maxima_mhz, nr_maxima);
+		states = states_of(cpu);
 		if (!states) {
 			pr_err("maxima_mhz: %u MHz of CPU %u is not one of frequencies_mhz\n",
 			       maxima_mhz[cpu], cpu);
 			kfree(domains);
 			return -EINVAL;
 		}
-		domain = domain_for(states);
+		domain = domain_for(cpu, states);
 		cpumask_set_cpu(cpu, &domain->cpus);
 		per_cpu(virtual_cpus, cpu).domain = domain;
 	}
+	find_speeds();
 	return 0;
 }
 
@@ -99,7 +140,47 @@ static unsigned int get_khz(unsigned int cpu)
 	return frequencies_mhz[READ_ONCE(domain->state)] * 1000;
 }
 
+#ifdef HAVE_ENERGY_MODEL_IN_MICROWATTS
+/* The lowest state of at least *khz; unused without CONFIG_ENERGY_MODEL */
+static int __maybe_unused active_power(struct device *dev,
+				       unsigned long *power_uw,
+				       unsigned long *khz)
+{
+	struct domain *domain = per_cpu(virtual_cpus, dev->id).domain;
+	unsigned int i;
+
+	for (i = 0; i < domain->nr_states; i++) {
+		if (domain->table[i].frequency < *khz)
+			continue;
+		*khz = domain->table[i].frequency;
+		*power_uw = domain->busy_power_uw[i];
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* The scheduler weighs energy where CPUs are unequal, so only then it is told. */
+static void register_energy_model(struct cpufreq_policy *policy)
+{
+	struct domain *domain = policy->driver_data;
+	struct em_data_callback callback = EM_DATA_CB(active_power);
+	int ret;
+
+	if (!nr_capacities)
+		return;
+	ret = em_dev_register_perf_domain(get_cpu_device(policy->cpu),
+					  domain->nr_states, &callback,
+					  policy->related_cpus, true);
+	/* A model stays when the module goes: a second one is refused. */
+	if (ret && ret != -EEXIST)
+		pr_warn("CPU %u has no energy model: %d\n", policy->cpu, ret);
+}
+#endif
+
 static struct cpufreq_driver driver = {
+#ifdef HAVE_ENERGY_MODEL_IN_MICROWATTS
+	.register_em	= register_energy_model,
+#endif
 	.name		= "virtual-cpufreq",
 	.flags		= CPUFREQ_CONST_LOOPS,
 	.verify		= cpufreq_generic_frequency_table_verify,

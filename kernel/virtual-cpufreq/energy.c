@@ -28,10 +28,11 @@ static u64 read_energy_uj(void)
 	for_each_possible_cpu(cpu) {
 		const struct virtual_cpu *vcpu = per_cpu_ptr(&virtual_cpus,
 							     cpu);
+		const unsigned int *power_uw = vcpu->domain->busy_power_uw;
 
-		for (i = 0; i < nr_frequencies; i++)
+		for (i = 0; i < vcpu->domain->nr_states; i++)
 			total += mul_u64_u32_div(READ_ONCE(vcpu->busy_ns[i]),
-						 busy_power_uw[i], 1000000000);
+						 power_uw[i], 1000000000);
 		total += mul_u64_u32_div(READ_ONCE(vcpu->idle_ns),
 					 idle_power_uw, 1000000000);
 	}

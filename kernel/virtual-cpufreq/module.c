@@ -7,12 +7,10 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include "virtual_cpufreq.h"
 
-#define MAX_CPUS		64
 #define OVERHEAD_MEASURE	(-1)
 #define OVERHEAD_LIMIT_NS	50000
 
@@ -26,14 +24,20 @@ static int nr_voltages = 5;
 module_param_array(voltages_mv, uint, &nr_voltages, 0444);
 MODULE_PARM_DESC(voltages_mv, "Core voltage in mV at each frequency");
 
-static unsigned int maxima_mhz[MAX_CPUS];
-static int nr_maxima;
+unsigned int maxima_mhz[MAX_CPUS];
+int nr_maxima;
 module_param_array(maxima_mhz, uint, &nr_maxima, 0444);
 MODULE_PARM_DESC(maxima_mhz, "Highest frequency of each CPU in MHz (default: the highest of all for every CPU)");
 
-static unsigned int capacitance_pf = 300;
-module_param(capacitance_pf, uint, 0444);
-MODULE_PARM_DESC(capacitance_pf, "Effective switched capacitance of a CPU in pF");
+unsigned int capacities[MAX_CPUS];
+int nr_capacities;
+module_param_array(capacities, uint, &nr_capacities, 0444);
+MODULE_PARM_DESC(capacities, "Speed of each CPU at its highest frequency, of 1024 (default: by frequency alone)");
+
+unsigned int capacitance_pf[MAX_CPUS] = { 300 };
+int nr_capacitances = 1;
+module_param_array(capacitance_pf, uint, &nr_capacitances, 0444);
+MODULE_PARM_DESC(capacitance_pf, "Effective switched capacitance of each CPU in pF; the last is that of all further CPUs");
 
 unsigned int idle_power_uw = 20000;
 module_param(idle_power_uw, uint, 0444);
@@ -59,9 +63,6 @@ int overhead_ns = OVERHEAD_MEASURE;
 module_param(overhead_ns, int, 0444);
 MODULE_PARM_DESC(overhead_ns, "Cost of entering and leaving the timer interrupt in ns (-1: measure at load)");
 
-unsigned int reference_mhz;
-unsigned int busy_power_uw[MAX_STATES];
-
 static int check_parameters(void)
 {
 	unsigned int i;
@@ -86,8 +87,20 @@ static int check_parameters(void)
 		pr_err("quantum_us must be 100 to 4000\n");
 		return -EINVAL;
 	}
-	if (capacitance_pf > 10000 || idle_power_uw > 1000000000) {
-		pr_err("capacitance_pf is at most 10000, idle_power_uw 1e9\n");
+	for (i = 0; i < nr_capacities; i++) {
+		if (!capacities[i] || capacities[i] > FULL_CAPACITY) {
+			pr_err("capacities must be 1 to %d\n", FULL_CAPACITY);
+			return -EINVAL;
+		}
+	}
+	for (i = 0; i < nr_capacitances; i++) {
+		if (capacitance_pf[i] > 10000) {
+			pr_err("capacitance_pf is at most 10000\n");
+			return -EINVAL;
+		}
+	}
+	if (idle_power_uw > 1000000000) {
+		pr_err("idle_power_uw is at most 1e9\n");
 		return -EINVAL;
 	}
 	if (transition_latency_us > 100000) {
@@ -113,24 +126,6 @@ static void warn_of_clock(void)
 #endif
 }
 
-static void find_reference_and_power(void)
-{
-	unsigned int cpu;
-	int i;
-
-	for_each_possible_cpu(cpu) {
-		struct domain *domain = per_cpu(virtual_cpus, cpu).domain;
-		unsigned int top = frequencies_mhz[domain->nr_states - 1];
-
-		reference_mhz = max(reference_mhz, top);
-	}
-	/* pF * mV^2 * MHz = 1e-12 W */
-	for (i = 0; i < nr_frequencies; i++)
-		busy_power_uw[i] = div_u64((u64)capacitance_pf *
-					   voltages_mv[i] * voltages_mv[i] *
-					   frequencies_mhz[i], 1000000);
-}
-
 static int __init virtual_cpufreq_init(void)
 {
 	int ret;
@@ -139,10 +134,9 @@ static int __init virtual_cpufreq_init(void)
 	if (ret)
 		return ret;
 	warn_of_clock();
-	ret = build_domains(maxima_mhz, nr_maxima);
+	ret = build_domains();
 	if (ret)
 		return ret;
-	find_reference_and_power();
 	if (overhead_ns == OVERHEAD_MEASURE)
 		overhead_ns = min(measure_overhead(), OVERHEAD_LIMIT_NS);
 
@@ -156,8 +150,8 @@ static int __init virtual_cpufreq_init(void)
 	if (ret)
 		goto unregister;
 
-	pr_info("%u policies, native speed at %u MHz, %d ns overhead an interrupt\n",
-		count_domains(), reference_mhz, overhead_ns);
+	pr_info("%u policies, %d ns overhead an interrupt\n", count_domains(),
+		overhead_ns);
 	return 0;
 
 unregister:

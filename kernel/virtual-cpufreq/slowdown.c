@@ -4,12 +4,11 @@
  * CPU in a hard interrupt handler for the rest, so that work takes as long as at
  * the selected frequency:
  *
- *	stall = run * (reference / frequency - 1)
+ *	stall = run * (native speed / speed - 1)
  *
- * where the reference is the highest frequency of any CPU, at which a CPU runs
- * natively.  The stall is kept as a debt: running increases it, time spent in the
- * driver pays it off, a change of frequency settles it first, and idle time does
- * not reduce it.
+ * where a CPU's speed is its frequency times its work in a cycle.  The stall is kept
+ * as a debt: running increases it, time spent in the driver pays it off, a change of
+ * frequency settles it first, and idle time does not reduce it.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/ktime.h>
@@ -48,6 +47,16 @@ void setup_pinned_timer(struct hrtimer *timer,
 #endif
 }
 
+static unsigned int speed(const struct virtual_cpu *vcpu)
+{
+	return vcpu->domain->speed[vcpu->state];
+}
+
+static bool is_native(const struct virtual_cpu *vcpu)
+{
+	return speed(vcpu) == vcpu->domain->native_speed;
+}
+
 /*
  * Accounting.  Everything below runs on the CPU that it accounts, with interrupts
  * disabled, so a CPU's figures need no lock.  On entry to the driver the time since
@@ -56,7 +65,6 @@ void setup_pinned_timer(struct hrtimer *timer,
  */
 static void charge(struct virtual_cpu *vcpu, bool stalled)
 {
-	unsigned int mhz = frequencies_mhz[vcpu->state];
 	u64 now = now_ns();
 	s64 delta = now - vcpu->last_ns;
 
@@ -71,33 +79,33 @@ static void charge(struct virtual_cpu *vcpu, bool stalled)
 	if (stalled)
 		vcpu->debt_ns -= delta;
 	else
-		vcpu->debt_ns += mul_u64_u32_div(delta, reference_mhz - mhz,
-						 mhz);
+		vcpu->debt_ns += mul_u64_u32_div(delta,
+						 vcpu->domain->native_speed -
+						 speed(vcpu), speed(vcpu));
 	/* At native speed the driver's own time earns a task no credit. */
 	vcpu->debt_ns = clamp(vcpu->debt_ns,
-			      mhz == reference_mhz ? 0 : -CREDIT_LIMIT_NS,
+			      is_native(vcpu) ? 0 : -CREDIT_LIMIT_NS,
 			      DEBT_LIMIT_NS);
 }
 
 /* Native run time until this quantum's stall is due */
 static u64 run_ns(const struct virtual_cpu *vcpu)
 {
-	unsigned int mhz = frequencies_mhz[vcpu->state];
-	unsigned int slower = reference_mhz - mhz;
-	s64 stall = (u64)quantum_us * NSEC_PER_USEC * slower / reference_mhz;
+	unsigned int native = vcpu->domain->native_speed;
+	unsigned int slower = native - speed(vcpu);
+	s64 stall = (u64)quantum_us * NSEC_PER_USEC * slower / native;
 	s64 missing = stall - vcpu->debt_ns;
 
 	if (missing <= 0 || !slower)
 		return RUN_MINIMUM_NS;
-	return max_t(u64, mul_u64_u32_div(missing, mhz, slower),
+	return max_t(u64, mul_u64_u32_div(missing, speed(vcpu), slower),
 		     RUN_MINIMUM_NS);
 }
 
 static bool must_stall(const struct virtual_cpu *vcpu)
 {
 	return vcpu->active && !vcpu->idle &&
-	       (frequencies_mhz[vcpu->state] != reference_mhz ||
-		vcpu->debt_ns > 0);
+	       (!is_native(vcpu) || vcpu->debt_ns > 0);
 }
 
 /* pause and yield cost a translator far more than they save: spin plainly */
@@ -122,7 +130,6 @@ static enum hrtimer_restart stall(struct hrtimer *timer)
 {
 	struct virtual_cpu *vcpu = container_of(timer, struct virtual_cpu,
 						timer);
-	unsigned int mhz = frequencies_mhz[vcpu->state];
 	enum hrtimer_restart again = HRTIMER_NORESTART;
 
 	charge(vcpu, false);
@@ -133,8 +140,9 @@ static enum hrtimer_restart stall(struct hrtimer *timer)
 	 * The interrupt's entry and exit are outside the two time stamps and
 	 * were charged as the task's work, with their stall.
 	 */
-	if (mhz != reference_mhz)
-		vcpu->debt_ns -= (s64)overhead_ns * reference_mhz / mhz;
+	if (!is_native(vcpu))
+		vcpu->debt_ns -= (s64)overhead_ns *
+				 vcpu->domain->native_speed / speed(vcpu);
 	pay_debt(vcpu);
 	if (must_stall(vcpu)) {
 		hrtimer_set_expires(timer, ktime_add_ns(ktime_get(),

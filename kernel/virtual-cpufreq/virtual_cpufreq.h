@@ -9,13 +9,20 @@
 #include <linux/timekeeping.h>
 #include <linux/types.h>
 
+#define MAX_CPUS		64
 #define MAX_STATES		16
+#define FULL_CAPACITY		1024
 
 /* CPUs that change frequency together: one cpufreq policy */
 struct domain {
 	struct cpumask cpus;
 	unsigned int state;	/* index into frequencies_mhz now in force */
 	unsigned int nr_states;
+	unsigned int capacity;
+	unsigned int capacitance_pf;
+	unsigned int native_speed;	/* speed of a CPU that never stalls */
+	unsigned int speed[MAX_STATES];
+	unsigned int busy_power_uw[MAX_STATES];
 	struct cpufreq_frequency_table table[MAX_STATES + 1];
 };
 
@@ -38,13 +45,17 @@ DECLARE_PER_CPU(struct virtual_cpu, virtual_cpus);
 extern unsigned int frequencies_mhz[MAX_STATES];
 extern unsigned int voltages_mv[MAX_STATES];
 extern int nr_frequencies;
+extern unsigned int maxima_mhz[MAX_CPUS];
+extern int nr_maxima;
+extern unsigned int capacities[MAX_CPUS];
+extern int nr_capacities;
+extern unsigned int capacitance_pf[MAX_CPUS];
+extern int nr_capacitances;
 extern unsigned int idle_power_uw;
 extern unsigned int transition_latency_us;
 extern bool shared_policy;
 extern unsigned int quantum_us;
 extern int overhead_ns;
-extern unsigned int reference_mhz;
-extern unsigned int busy_power_uw[MAX_STATES];
 
 static inline u64 now_ns(void)
 {
@@ -63,7 +74,7 @@ void setup_pinned_timer(struct hrtimer *timer,
 int measure_overhead(void);
 
 /* domain.c: the cpufreq driver */
-int build_domains(const unsigned int *maxima_mhz, unsigned int nr_maxima);
+int build_domains(void);
 void free_domains(void);
 unsigned int count_domains(void);
 int register_domains(bool governor_per_policy);

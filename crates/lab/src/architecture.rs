@@ -1,5 +1,7 @@
 //! Differences between processor architectures, as a table: a new architecture is a new row.
 
+use std::io;
+
 /// One processor architecture of guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Architecture {
@@ -65,6 +67,15 @@ impl Architecture {
     /// The architecture that Debian calls `name`.
     pub fn named(name: &str) -> Option<&'static Self> {
         ARCHITECTURES.iter().find(|architecture| architecture.name == name)
+    }
+
+    /// Why the emulator cannot be started, and what to do.
+    pub fn start_failure(&self, error: &io::Error) -> String {
+        if error.kind() == io::ErrorKind::NotFound {
+            format!("{} is missing; install the package {}", self.emulator, self.emulator_package)
+        } else {
+            format!("{}: {error}", self.emulator)
+        }
     }
 
     /// The architecture that brisk runs on, if it is a known one.

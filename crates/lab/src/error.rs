@@ -98,7 +98,7 @@ pub enum LabError {
         /// The guest's last lines.
         last_lines: Vec<String>,
     },
-    /// Work does not take time proportional to 1/f, so timings on this machine are not valid.
+    /// The machine is not as its scenario says, so timings on it are not valid.
     #[error("self-check failed: work must take time proportional to 1/f within 2 %: {}", check.figures())]
     SelfCheck {
         /// What was measured.

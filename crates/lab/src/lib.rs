@@ -7,9 +7,12 @@
 pub mod architecture;
 mod assembly;
 pub mod binder;
+pub mod cluster;
 mod console;
 pub mod describe;
+mod device_tree;
 mod disk;
+mod energy_aware;
 pub mod error;
 pub mod guest;
 pub mod job;
@@ -257,6 +260,7 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
         results: job.scenario.architecture().results.into(),
         cgroup: job.scenario.guest.cgroup,
         self_check: job.scenario.guest.self_check,
+        capacities: cluster::of_each_cpu(&job.scenario.machine.clusters, |cluster| cluster.capacity),
         busybox: busybox.is_some(),
         kept: job.scenario.guest.kept.clone(),
         systemd,

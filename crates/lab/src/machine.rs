@@ -13,6 +13,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use super::cluster;
+use super::device_tree;
 use super::disk;
 use super::error::LabError;
 use super::scenario::{Mode, Scenario};
@@ -61,24 +63,23 @@ impl RunningMachine {
         let architecture = start.scenario.architecture();
         let fault = |error: io::Error| LabError::Machine {
             operation: "start".into(),
-            reason: if error.kind() == io::ErrorKind::NotFound {
-                format!("{} is missing; install the package {}", architecture.emulator, architecture.emulator_package)
-            } else {
-                format!("{}: {error}", architecture.emulator)
-            },
+            reason: architecture.start_failure(&error),
         };
         let (results, results_end) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| fault(error.into()))?;
         let initramfs = in_memory(start.initramfs).map_err(fault)?;
+        let device_tree = device_tree(start.scenario, start.seed)?;
         let disk = start.scenario.machine.disk_mib.map(disk::formatted).transpose()?;
         let mut command = Command::new(architecture.emulator);
         command.args(arguments(start.scenario, start.kernel, start.seed, &results_end, &initramfs));
+        command.args(device_tree.iter().flat_map(|tree| ["-dtb".into(), path_of(tree)]));
         command
             .args(disk.iter().zip(start.scenario.machine.disk_mib).flat_map(|(disk, mib)| disk::arguments(disk, mib)));
         command.stderr(Stdio::piped());
         if !start.interactive {
             command.stdin(Stdio::null()).stdout(Stdio::piped());
         }
-        configure_child(&mut command, [results_end, initramfs].into_iter().chain(disk).collect(), start.core);
+        let descriptors = [results_end, initramfs].into_iter().chain(device_tree).chain(disk).collect();
+        configure_child(&mut command, descriptors, start.core);
         let mut child = command.spawn().map_err(fault)?;
         // This copy of the results port's write end must be closed, or the read end never reaches its end.
         drop(command);
@@ -121,6 +122,25 @@ fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
+/// The path of an inherited descriptor.
+fn path_of(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// The device tree, where QEMU's own would have equal CPUs.
+fn device_tree(scenario: &Scenario, seed: Option<u64>) -> Result<Option<OwnedFd>, LabError> {
+    let clusters = &scenario.machine.clusters;
+    if clusters.is_empty() {
+        return Ok(None);
+    }
+    let mut arguments = board(scenario, seed);
+    arguments.extend(scenario.machine.arguments.iter().cloned());
+    let tree = device_tree::with_capacities(scenario.architecture(), &arguments, &cluster::dmips_mhz(clusters))?;
+    let fault =
+        |error: io::Error| LabError::Machine { operation: "receive its device tree".into(), reason: error.to_string() };
+    in_memory(&tree).map(Some).map_err(fault)
+}
+
 /// Passes the descriptors on, kills the child when this thread ends, and pins it to `core`.
 fn configure_child(command: &mut Command, descriptors: Vec<OwnedFd>, core: Option<usize>) {
     parent_death::die_with_parent(command, Signal::KILL);
@@ -144,22 +164,14 @@ fn configure_child(command: &mut Command, descriptors: Vec<OwnedFd>, core: Optio
     }
 }
 
-fn arguments(
-    scenario: &Scenario,
-    kernel: &Path,
-    seed: Option<u64>,
-    results: &OwnedFd,
-    initramfs: &OwnedFd,
-) -> Vec<String> {
+/// The arguments for processors, time and memory.
+fn board(scenario: &Scenario, seed: Option<u64>) -> Vec<String> {
     let architecture = scenario.architecture();
     let machine = &scenario.machine;
     let mut arguments: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
     // Thread names identify the vCPU threads.
     add(&["-nodefaults", "-no-user-config", "-display", "none", "-name", "brisk,debug-threads=on"]);
-    if machine.disk_mib.is_none() {
-        add(&["-no-reboot"]);
-    }
     add(architecture.emulator_arguments);
     match machine.mode {
         Mode::Deterministic => {
@@ -176,17 +188,32 @@ fn arguments(
         add(&["-seed", &seed.to_string()]);
     }
     add(&["-smp", &machine.cpus.to_string(), "-m", &format!("{}M", machine.memory_mib)]);
+    arguments
+}
+
+fn arguments(
+    scenario: &Scenario,
+    kernel: &Path,
+    seed: Option<u64>,
+    results: &OwnedFd,
+    initramfs: &OwnedFd,
+) -> Vec<String> {
+    let mut arguments = board(scenario, seed);
+    let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
+    if scenario.machine.disk_mib.is_none() {
+        add(&["-no-reboot"]);
+    }
     add(&["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
     add(&["-add-fd", &format!("fd={},set=1", results.as_raw_fd())]);
     add(&["-chardev", "file,id=results,path=/dev/fdset/1,append=on"]);
-    match architecture.results_device {
+    match scenario.architecture().results_device {
         None => add(&["-serial", "chardev:results"]),
         Some(device) => add(&["-device", &format!("{device},chardev=results")]),
     }
     add(&["-kernel", &kernel.display().to_string()]);
-    add(&["-initrd", &format!("/proc/self/fd/{}", initramfs.as_raw_fd())]);
+    add(&["-initrd", &path_of(initramfs)]);
     add(&["-append", &kernel_command_line(scenario)]);
-    arguments.extend(machine.arguments.iter().cloned());
+    arguments.extend(scenario.machine.arguments.iter().cloned());
     arguments
 }
 

@@ -53,7 +53,7 @@ mod tests {
             GuestRecord::Begun,
             GuestRecord::Ended { status: 7 },
             GuestRecord::Failed { reason: "no \"x\"\n".into() },
-            GuestRecord::SelfChecked(SelfCheck { points: vec![point] }),
+            GuestRecord::SelfChecked(SelfCheck { points: vec![point], times_count: true, faults: vec!["no".into()] }),
         ] {
             let line = record.to_line();
             assert_eq!(line.matches('\n').count(), 1);

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::architecture::Architecture;
+use super::cluster::{self, Cluster};
 use brisk_base::toml_text;
 
 /// The scenarios that come with brisk.
@@ -13,6 +14,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("binder-stock-6.1", include_str!("../../../lab/scenarios/binder-stock-6.1.toml")),
     ("debian-6.1", include_str!("../../../lab/scenarios/debian-6.1.toml")),
     ("debian-arm64-6.1", include_str!("../../../lab/scenarios/debian-arm64-6.1.toml")),
+    ("debian-arm64-6.1-biglittle", include_str!("../../../lab/scenarios/debian-arm64-6.1-biglittle.toml")),
     ("debian-6.12", include_str!("../../../lab/scenarios/debian-6.12.toml")),
     ("debian-6.1-parallel", include_str!("../../../lab/scenarios/debian-6.1-parallel.toml")),
     ("units-6.1", include_str!("../../../lab/scenarios/units-6.1.toml")),
@@ -94,6 +96,9 @@ pub struct MachineSpec {
     pub mode: Mode,
     /// CPUs; one in deterministic mode.
     pub cpus: u32,
+    /// Where CPUs are unequal: the clusters of equal ones, in the order of the CPUs' numbers.
+    #[serde(default, rename = "cluster")]
+    pub clusters: Vec<Cluster>,
     pub memory_mib: u32,
     /// One guest instruction takes 2^shift ns in deterministic mode.
     #[serde(default)]
@@ -192,6 +197,10 @@ pub struct Module {
 }
 
 impl Module {
+    fn is_cpufreq_driver(&self) -> bool {
+        self.source.as_deref() == Some("virtual-cpufreq")
+    }
+
     /// The parameters as init_module(2) takes them, in the order of their names.
     pub fn parameter_text(&self) -> String {
         let pair = |(name, value): (&String, &toml::Value)| format!("{name}={}", parameter_value(value));
@@ -278,7 +287,10 @@ impl Scenario {
         scenario.name = name.into();
         match scenario.contradiction() {
             Some(reason) => Err(ScenarioError::Invalid { name: name.into(), reason }),
-            None => Ok(scenario),
+            None => {
+                scenario.tell_driver_of_clusters();
+                Ok(scenario)
+            }
         }
     }
 
@@ -291,6 +303,14 @@ impl Scenario {
     pub fn is_of_series(&self, version: &str) -> bool {
         let rest = version.strip_prefix(&self.kernel.version);
         rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+    }
+
+    /// The clusters become parameters of the module that makes CPUs unequal.
+    fn tell_driver_of_clusters(&mut self) {
+        let parameters = cluster::parameters(&self.machine.clusters);
+        if let Some(driver) = self.modules.iter_mut().find(|module| module.is_cpufreq_driver()) {
+            driver.parameters.extend(parameters);
+        }
     }
 
     fn contradiction(&self) -> Option<String> {
@@ -324,6 +344,11 @@ impl Scenario {
             if let Some(path) = systemd.files.keys().find(|path| !path.starts_with('/')) {
                 return Some(format!("guest.systemd.files has {path:?}, which is not absolute"));
             }
+        }
+        let driver = self.modules.iter().find(|module| module.is_cpufreq_driver()).map(|driver| &driver.parameters);
+        if let Some(reason) = cluster::contradiction(&machine.clusters, machine.cpus, &self.kernel.architecture, driver)
+        {
+            return Some(reason);
         }
         match (machine.mode, machine.icount_shift) {
             (Mode::Deterministic, _) if machine.cpus != 1 => {
@@ -423,6 +448,26 @@ parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns 
         assert!(unknown.contains("debian-6.1"), "{unknown}");
         let missing = Scenario::load("./none.toml").unwrap_err().to_string();
         assert!(missing.starts_with("cannot read the scenario ./none.toml"), "{missing}");
+    }
+
+    // Verifies LAB-3.
+    #[test]
+    fn clusters_become_the_drivers_parameters_or_are_refused() {
+        let unequal = Scenario::load("debian-arm64-6.1-biglittle").unwrap();
+        let text = unequal.modules.last().unwrap().parameter_text();
+        let expected = "capacitance_pf=154,442 capacities=407,1024 frequencies_mhz=200,500,800,1000,1200 governor_per_policy=1 maxima_mhz=800,1200";
+        assert_eq!(text, expected);
+        let text = include_str!("../../../lab/scenarios/debian-arm64-6.1-biglittle.toml");
+        for (from, to, expected) in [
+            ("capacity = 1024", "capacity = 1025", "capacity = 1025: it is 1 to 1024"),
+            ("capacity = 1024", "speed = 1024", "unknown field `speed`"),
+            ("\"arm64\"", "\"amd64\"", "machine.cluster is for arm64"),
+            ("cpus = 1\ncapacity = 407", "cpus = 3\ncapacity = 407", "2 in total at most"),
+            ("source = \"virtual-cpufreq\"\n", "", "needs the module virtual-cpufreq"),
+        ] {
+            let error = Scenario::parse("bad", &text.replace(from, to)).unwrap_err().to_string();
+            assert!(error.starts_with("scenario bad: ") && error.contains(expected), "{to}: {error}");
+        }
     }
 
     #[test]

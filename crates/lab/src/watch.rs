@@ -338,7 +338,12 @@ mod tests {
     #[test]
     fn each_bad_end_has_its_error() {
         let bad = SelfCheckPoint { policy: "policy0".into(), frequency_khz: 1, time_us: 1, deviation: 0.5 };
-        let checked = GuestRecord::SelfChecked(SelfCheck { points: vec![bad.clone(), bad] }).to_line();
+        let checked = GuestRecord::SelfChecked(SelfCheck {
+            points: vec![bad.clone(), bad],
+            times_count: true,
+            faults: Vec::new(),
+        })
+        .to_line();
         let failed = GuestRecord::Failed { reason: "no module".into() }.to_line();
         for (channel, line, expected) in [
             (

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brisk::lab::{self, LabError};
+use brisk::lab::{self, Job, LabError};
 use serde_json::Value;
 
 use super::job;
@@ -14,9 +14,7 @@ use crate::static_brisk::static_brisk_for_arm64;
 fn an_arm64_launch_is_boosted_and_restored_after_sigkill() {
     let Some(binary) = static_brisk_for_arm64() else { return };
     let job = job(binary, "debian-arm64-6.1", &["sh", "/arm64.sh"]);
-    // A mirror may have packages for one processor alone.
-    if let Err(error @ LabError::Apt { .. }) = lab::prepare(&job.scenario) {
-        eprintln!("skipped: {error}");
+    if is_unavailable(&job) {
         return;
     }
     // A guest whose work does not take time proportional to 1/f runs no script.
@@ -34,6 +32,17 @@ fn an_arm64_launch_is_boosted_and_restored_after_sigkill() {
     assert_eq!(report.one("launch.restored"), "100000");
     assert_eq!(report.one("launch.left"), "Nothing is left changed.");
     lookups_are_counted(&report);
+}
+
+/// A mirror may have packages for one processor alone.
+fn is_unavailable(job: &Job) -> bool {
+    match lab::prepare(&job.scenario) {
+        Err(error @ LabError::Apt { .. }) => {
+            eprintln!("skipped: {error}");
+            true
+        }
+        _ => false,
+    }
 }
 
 fn doctor_is_right(report: &Report) {
@@ -62,4 +71,77 @@ fn lookups_are_counted(report: &Report) {
     assert_eq!(lookup["unit"], "instructions", "{lookup}");
     let [mean, median] = ["mean", "p50"].map(|name| lookup["call"][name].as_f64().unwrap());
     assert!(median > 10_000.0 && (mean / median - 1.0).abs() < 0.05, "{lookup}");
+}
+
+// Verifies LAB-3, LAUNCH-1, UNDO-4, PLACE-4.
+#[test]
+fn unequal_cpus_are_as_stated_and_a_launch_boosts_each() {
+    let Some(binary) = static_brisk_for_arm64() else { return };
+    let job = job(binary, "debian-arm64-6.1-biglittle", &["sh", "/unequal.sh"]);
+    if is_unavailable(&job) {
+        return;
+    }
+    // Where the kernel does not know the capacities, or schedules without regard to energy, no script runs.
+    assert!(job.scenario.guest.self_check);
+    let report = Report::of_launches(job, "/unequal.sh", include_str!("unequal.sh"), Duration::from_secs(300));
+    assert_eq!((report.one("capacities"), report.one("governors")), ("407 1024", "schedutil schedutil"));
+    // C V^2 f with the scenario's 154 and 442 pF, at 1.05 and 1.25 V.
+    assert_eq!(report.all("power_uw"), ["135828", "389844", "828750"]);
+    let doctor = report.json("doctor");
+    let reason = |name: &str| {
+        let mechanisms = doctor["mechanisms"].as_array().unwrap();
+        mechanisms.iter().find(|it| it["name"] == name).unwrap()["reason"].as_str().unwrap()
+    };
+    assert!(reason("placement").starts_with("2 unequal CPUs are online"), "{doctor}");
+    // The big CPU under schedutil is fast enough at once: there a launch would gain less than 1 %.
+    assert!(reason("launch").starts_with("scaling-min-freq on policy0: "), "{doctor}");
+    assert_eq!(report.one("launch.before"), "200000 200000");
+    let status = report.json("launch.status");
+    let mut leases: Vec<[&str; 2]> = status["leases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lease| [lease["target"]["tunable"].as_str().unwrap(), lease["value"].as_str().unwrap()])
+        .collect();
+    leases.sort_unstable();
+    let expected = [
+        ["/sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq", "800000"],
+        ["/sys/devices/system/cpu/cpufreq/policy1/scaling_min_freq", "1200000"],
+    ];
+    assert_eq!(leases, expected, "{status}");
+    assert_eq!(status["metrics"]["failures"], 0, "{status}");
+    assert_eq!(report.one("launch.restored"), "200000 200000");
+    assert_eq!(report.one("launch.left"), "Nothing is left changed.");
+}
+
+// Verifies LAB-3.
+#[test]
+fn a_little_cpu_is_slower_by_its_capacity() {
+    const SCRIPT: &str = "\
+. /steps.sh
+echo performance >/sys/devices/system/cpu/cpufreq/policy0/scaling_governor
+hundredths() { cut -d ' ' -f 1 /proc/uptime | tr -d . | sed 's/^0*//'; }
+begin=$(hundredths)
+i=0; while [ $i -lt 40000 ]; do i=$((i + 1)); done
+say took $(($(hundredths) - begin))
+";
+    let Some(binary) = static_brisk_for_arm64() else { return };
+    let mut job = job(binary, "debian-arm64-6.1", &["sh", "/work.sh"]);
+    if is_unavailable(&job) {
+        return;
+    }
+    // Instructions count: the same work takes as long in each boot.
+    job.scenario.guest.self_check = false;
+    let took = |job: Job| {
+        let report = Report::of(job, "/work.sh", SCRIPT, Duration::from_secs(300));
+        report.one("took").parse::<f64>().unwrap()
+    };
+    let big = took(job.clone());
+    let driver = job.scenario.modules.iter_mut().find(|module| module.name == "virtual_cpufreq").unwrap();
+    for (name, value) in [("capacities", 407), ("maxima_mhz", 800)] {
+        driver.parameters.insert(name.into(), toml::Value::Integer(value));
+    }
+    let (little, expected) = (took(job), big * 1024.0 / 407.0);
+    assert!(big >= 100.0, "{big}: hundredths of a second are too coarse");
+    assert!((little / expected - 1.0).abs() < 0.02, "{little} and not {expected:.0} after {big}");
 }

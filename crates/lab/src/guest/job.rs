@@ -32,6 +32,8 @@ pub struct GuestJob {
     pub systemd: Option<GuestSystemd>,
     /// Whether to run the self-check, which compares time with frequency, first.
     pub self_check: bool,
+    /// The stated capacity of each CPU; empty where CPUs are equal.
+    pub capacities: Vec<u32>,
 }
 
 /// One module to load.

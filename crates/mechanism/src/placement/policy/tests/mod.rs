@@ -13,6 +13,7 @@ mod rules;
 mod sessions;
 mod simulation;
 mod thread;
+mod unequal;
 
 use std::collections::BTreeMap;
 
