@@ -197,22 +197,16 @@ fn advice(here: &[Here], memory_ns: u64) -> String {
     const BOLD: Style = Style::new().bold();
     let mut text = format!("{BOLD}On this device{BOLD:#}\n\n");
     let mut can_be_set_up = false;
-    for Here { mechanism, removed_ns, support, on, why } in here {
-        let verdict = match (removed_ns, support.state) {
-            (None, _) => "not known".to_owned(),
-            (Some(0), _) => "would not have helped".to_owned(),
-            (Some(ns), SupportState::Unsupported) => format!("would help, about {}, but is not supported", about(*ns)),
-            (Some(ns), _) => format!("would help, about {}", about(*ns)),
+    for Here { mechanism, removed_ns, support, why, .. } in here {
+        let is_supported = support.state != SupportState::Unsupported;
+        let verdict = match removed_ns {
+            None => "not known".to_owned(),
+            Some(0) => "would not have helped".to_owned(),
+            Some(ns) if is_supported => format!("would help, about {}: {why}", about(*ns)),
+            Some(ns) => format!("would help, about {}, but is not supported: {why}", about(*ns)),
         };
-        let helps = removed_ns.is_some_and(|ns| ns > 0);
-        let state = match (helps, support.state, on) {
-            (true, SupportState::Unsupported, _) => format!(": {}", support.reason),
-            (true, _, true) => ": on in the daemon".to_owned(),
-            (true, _, false) => format!(": off, {why}"),
-            (false, ..) => String::new(),
-        };
-        can_be_set_up |= helps && support.state != SupportState::Unsupported;
-        let _ = writeln!(text, "  {mechanism:<10} {verdict}{state}");
+        can_be_set_up |= is_supported && removed_ns.is_some_and(|ns| ns > 0);
+        let _ = writeln!(text, "  {mechanism:<10} {verdict}");
     }
     if memory_ns > 0 {
         let _ = writeln!(
@@ -234,23 +228,24 @@ fn advice(here: &[Here], memory_ns: u64) -> String {
 mod tests {
     use super::*;
 
-    fn here(removed_ns: Option<u64>, state: SupportState, on: bool) -> Here {
-        let support = Support { state, reason: "no policy".to_owned(), advice: String::new() };
-        Here { mechanism: "launch", removed_ns, support, on, why: "auto".to_owned() }
-    }
-
     // Verifies TRACE-10.
     #[test]
     fn the_advice_names_what_helps_and_what_to_do() {
         use SupportState::{Active, Available, Unsupported};
-        for (removed_ns, state, on, expected, next) in [
-            (None, Active, true, "launch     not known\n", "brisk doctor"),
-            (Some(0), Available, false, "launch     would not have helped\n", "brisk doctor"),
-            (Some(12_000_000), Available, true, "would help, about 12 ms: on in the daemon\n", "brisk setup"),
-            (Some(12_000_000), Available, false, "would help, about 12 ms: off, auto\n", "brisk setup"),
-            (Some(12_000_000), Unsupported, false, "but is not supported: no policy\n", "brisk doctor"),
+        for (removed_ns, state, expected, next) in [
+            (None, Active, "launch     not known\n", "brisk doctor"),
+            (Some(0), Available, "launch     would not have helped\n", "brisk doctor"),
+            (Some(12_000_000), Available, "would help, about 12 ms: off (auto)\n", "brisk setup"),
+            (
+                Some(12_000_000),
+                Unsupported,
+                "would help, about 12 ms, but is not supported: off (auto)\n",
+                "brisk doctor",
+            ),
         ] {
-            let text = advice(&[here(removed_ns, state, on)], 0);
+            let support = Support { state, reason: "a reason".to_owned(), advice: String::new() };
+            let why = "off (auto)".to_owned();
+            let text = advice(&[Here { mechanism: "launch", removed_ns, support, on: false, why }], 0);
             assert!(text.contains(expected) && text.contains(next), "{text}");
         }
         assert!(advice(&[], 3_400_000).contains("memory     3.4 ms in direct reclaim"), "{}", advice(&[], 3_400_000));

@@ -37,10 +37,10 @@ locks, as far as this kernel has them, in an instance of tracing of its own: oth
 not disturbed. This needs root and tracefs.
 
 FILE is of trace-cmd's version 6: `brisk trace explain`, `trace-cmd report` and KernelShark read it, also
-while it is written. When the recorder is killed, what came in its last quarter of a second is missing; the
-next recording or `brisk restore` then removes its instance.
+while it is written. A killed recorder loses its last quarter of a second; the next recording or
+`brisk restore` removes its instance.
 
-Futexes and page faults are not recorded by themselves, because each call and fault would cost time.
+Futexes and page faults are left out, because each call and fault would cost time.
 
 Exit code 0 when FILE has the recording, whatever COMMAND returned; 2 when it has not, or not all.
 

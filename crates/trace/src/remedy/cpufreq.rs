@@ -133,7 +133,11 @@ impl Boosts {
                 let first_value = value.split(' ').next().and_then(|word| word.parse::<u64>().ok());
                 let is_delayed = kind == ActuatorKind::Flexrate || (kind == ActuatorKind::SamplingRate && self.is_old);
                 let after_us = first_value.filter(|_| is_delayed).unwrap_or(0);
-                self.sample(trace, timelines, Floor { from_ns: now_ns + after_us * 1000, ..always });
+                self.sample(
+                    trace,
+                    timelines,
+                    Floor { from_ns: now_ns.saturating_add(after_us.saturating_mul(1000)), ..always },
+                );
             }
         }
     }
@@ -174,6 +178,7 @@ impl Boosts {
             is_its && floor.cpus.contains(&cpu) && floor.from_ns < to_ns && from_ns < floor.to_ns
         };
         let floors: Vec<&Floor> = self.floors.iter().filter(applies).collect();
+        // Within a piece between two moments the same floors apply.
         let mut moments: Vec<u64> = floors.iter().flat_map(|floor| [floor.from_ns, floor.to_ns]).collect();
         moments.extend([from_ns, to_ns]);
         moments.retain(|moment| (from_ns..=to_ns).contains(moment));

@@ -60,36 +60,33 @@ fn events(case: &Case<'_>) -> (Vec<(u64, Event)>, bool) {
         let parent = parent.map(|parent| timelines.threads[parent as usize].process);
         let name = |pid| trace.name_at(pid, time_ns).map(readable);
         let (command, parent_command) = (name(pid), parent.and_then(name));
-        // The time of its birth would tell processes of one number apart; here the first one is meant.
+        // Only a process whose start time is known gets a clamp.
         let start_time_ticks = Some(0);
         let process = Process { pid, parent, parent_command, command, start_time_ticks, ..Process::default() };
-        Event::Process(ProcessEvent { kind, process })
+        ProcessEvent { kind, process }
     };
+    let event = |kind, pid, time_ns| (time_ns, Event::Process(process(kind, pid, time_ns)));
     let mut events: Vec<(u64, Event)> = Vec::new();
     for &(at, child) in &timelines.forks {
         let thread = &timelines.threads[child as usize];
         if thread.tid != thread.process {
             continue;
         }
-        events.push((trace.time_ns(at), process(ProcessEventKind::Fork, thread.tid, trace.time_ns(at))));
+        events.push(event(ProcessEventKind::Fork, thread.tid, trace.time_ns(at)));
         if let Some(last) = thread.transitions.last().filter(|last| last.state == State::Absent) {
-            let died_ns = trace.time_ns(last.at);
-            events.push((died_ns, process(ProcessEventKind::Exit, thread.tid, died_ns)));
+            events.push(event(ProcessEventKind::Exit, thread.tid, trace.time_ns(last.at)));
         }
     }
-    let execs = trace.execs.iter();
-    events.extend(execs.map(|exec| (exec.time_ns, process(ProcessEventKind::Exec, exec.tid, exec.time_ns))));
+    events.extend(trace.execs.iter().map(|exec| event(ProcessEventKind::Exec, exec.tid, exec.time_ns)));
     let is_own = |(time_ns, event): &(u64, Event)| {
         let begins = |it: &ProcessEvent| it.kind != ProcessEventKind::Exit && it.process.pid == explanation.process;
         (window.from_ns..window.to_ns).contains(time_ns) && matches!(event, Event::Process(it) if begins(it))
     };
     let is_announced = !events.iter().any(is_own);
     if is_announced {
-        let Event::Process(own) = process(ProcessEventKind::Exec, explanation.process, window.from_ns) else {
-            return (events, is_announced);
-        };
+        let ProcessEvent { process, .. } = process(ProcessEventKind::Exec, explanation.process, window.from_ns);
         let application = explanation.thread.clone();
-        events.push((window.from_ns, Event::LaunchAnnounced { process: Some(own.process), application }));
+        events.push((window.from_ns, Event::LaunchAnnounced { process: Some(process), application }));
     }
     events.retain(|(time_ns, _)| *time_ns < window.to_ns);
     events.sort_by_key(|(time_ns, _)| *time_ns);
@@ -104,11 +101,11 @@ fn replay(case: &Case<'_>, config: LaunchConfig, events: Vec<(u64, Event)>, mut 
     let mut replay = Replay::new(policy);
     let mut load_at: Option<u64> = None;
     let end = (window.to_ns, None);
-    let events = events.into_iter().map(|(time_ns, event)| (time_ns + DETECTION_NS, Some(event)));
+    let events = events.into_iter().map(|(time_ns, event)| (time_ns.saturating_add(DETECTION_NS), Some(event)));
     for (time_ns, event) in events.chain([end]) {
         while let Some(due_ns) = load_at.filter(|due_ns| *due_ns < time_ns) {
             let period_ns = replay.policy.interest().load_period.map(|period| period.as_nanos() as u64);
-            load_at = period_ns.map(|period_ns| due_ns + period_ns.max(1));
+            load_at = period_ns.map(|period_ns| due_ns.saturating_add(period_ns.max(1)));
             let Some(period_ns) = period_ns else { break };
             let busy_permille = busy_permille(case, due_ns.saturating_sub(period_ns), due_ns);
             replay.run_until(policy_time(trace, due_ns));
@@ -119,7 +116,7 @@ fn replay(case: &Case<'_>, config: LaunchConfig, events: Vec<(u64, Event)>, mut 
             replay.tell(policy_time(trace, time_ns), &event);
         }
         let period = replay.policy.interest().load_period;
-        load_at = period.and_then(|period| load_at.or(Some(time_ns + period.as_nanos() as u64)));
+        load_at = period.and_then(|period| load_at.or(Some(time_ns.saturating_add(period.as_nanos() as u64))));
         let begins = policy_time(trace, trace.start_ns());
         for (moment, action) in replay.done.drain(..) {
             let moment_ns = trace.start_ns() + moment.since(begins).as_nanos() as u64;
