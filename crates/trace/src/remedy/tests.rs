@@ -125,7 +125,7 @@ fn what_a_trace_cannot_tell_is_said() {
     performance.facts.policies[0].governor = "performance".to_owned();
     for (text, remedies, is_unknown, expected) in [
         (no_frequency.clone(), with(Launch), true, "does not tell the frequency"),
-        (full_speed.clone(), with(Launch), false, "no run of the path was slowed"),
+        (full_speed, with(Launch), false, "no run of the path was slowed"),
         (ramp(), conservative(ondemand()), true, "conservative climbs by steps"),
         (ramp(), Remedies { device: Some(performance), ..with(Launch) }, false, "holds the maximum already"),
         (no_frequency.clone(), with(Placement), false, "behind no other thread"),
