@@ -110,8 +110,9 @@ pub fn bootchart_archive(bytes: &[u8]) {
     let _ = read::read_bytes(bytes, &SMALL);
 }
 
-/// A trace of the scheduler, explained for each of its threads and its launches: the parts are the window.
+/// A trace of the scheduler, explained for each of its threads and its launches: the parts are the window, and estimates within it.
 pub fn trace_files(bytes: &[u8]) {
+    use brisk::trace::remedy::{Mechanism, Remedies, what_if};
     let Ok(trace) = brisk::trace::read::read_bytes(std::path::Path::new("fuzz"), bytes) else { return };
     let timelines = brisk::trace::threads::resolve(&trace);
     let (from_ns, to_ns) = (trace.start_ns(), trace.end_ns());
@@ -133,7 +134,11 @@ pub fn trace_files(bytes: &[u8]) {
         assert_eq!(parts_ns, window.to_ns - window.from_ns);
         let groups = brisk::trace::words::groups(&explanation);
         assert!(brisk::trace::waterfall::draw(&explanation, &groups).lines().count() <= 14);
-        assert!(brisk::trace::html::render(&trace, &explanation, &launches, None, &[]).trim_end().ends_with("</html>"));
+        let remedies = Remedies { with: vec![Mechanism::Launch, Mechanism::Placement], ..Remedies::default() };
+        let what_if = what_if(&trace, &timelines, (window, &explanation), &remedies);
+        assert_eq!(what_if.left_ns.iter().sum::<u64>() + what_if.removed_ns, parts_ns);
+        let page = brisk::trace::html::render(&trace, (&explanation, Some(&what_if)), &launches, None, &[]);
+        assert!(page.trim_end().ends_with("</html>"));
     }
 }
 

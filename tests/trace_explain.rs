@@ -31,6 +31,9 @@ fn report(file: &Path, arguments: &[&str]) -> Value {
             shares[number(&share["part"]) as usize] += number(&share["ns"]);
         }
         assert_eq!(shares, parts.iter().map(|part| number(&part["ns"])).collect::<Vec<_>>());
+        if let Some(left) = window["what_if"]["left_ns"].as_array() {
+            assert_eq!(left.iter().map(number).sum::<u64>() + number(&window["what_if"]["removed_ns"]), length_ns);
+        }
     }
     report
 }
@@ -56,6 +59,23 @@ fn the_json_of_a_window_adds_up_and_names_each_cause() {
     ] {
         assert_eq!(found(cause, wait), ns, "{cause} {wait:?}");
     }
+}
+
+// Verifies TRACE-9.
+#[test]
+fn the_json_has_an_estimate_for_each_mechanism() {
+    let all = report(&example(), &["--process", "browser"]);
+    let estimates = all["windows"][0]["what_if"]["estimates"].as_array().unwrap();
+    let removed = |place: usize| (estimates[place]["mechanism"].as_str(), estimates[place]["removed_ns"].as_u64());
+    // From 1.25 ms on, of 39.9 ms at 600 of 2000 MHz from 1.1 ms on.
+    assert_eq!(removed(0), (Some("launch"), Some(27_825_000)));
+    assert_eq!(removed(1), (Some("placement"), Some(0)));
+    let (mechanism, ns) = removed(2);
+    assert!(mechanism == Some("lookup") && ns.is_some_and(|ns| (7_800_000..7_900_000).contains(&ns)), "{ns:?}");
+    let one = report(&example(), &["--process", "browser", "--with", "lookup"]);
+    assert_eq!(one["windows"][0]["what_if"]["estimates"].as_array().unwrap().as_slice(), &estimates[2..]);
+    let none = report(&example(), &["--process", "browser", "--with", "none"]);
+    assert_eq!(none["windows"][0]["what_if"], Value::Null);
 }
 
 // Verifies TRACE-3.

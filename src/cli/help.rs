@@ -12,7 +12,7 @@ const WIDTH: usize = 90;
 
 /// Headings, each with its commands.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Start here", &["doctor", "setup", "why", "status"]),
+    ("Start here", &["doctor", "diagnose", "setup", "why", "status"]),
     ("The daemon", &["daemon", "enable", "disable", "foreground", "top", "config", "restore"]),
     ("The mechanisms", &["launch", "placement", "memory", "lookup", "boot"]),
     ("Evidence and tools", &["trace", "prove", "replay", "completions"]),

@@ -111,6 +111,9 @@ pub enum Command {
     Placement(placement::Arguments),
     /// Record a launch or stall, and split its time into its causes
     Trace(trace::Arguments),
+    /// Show why a launch here is slow, and which mechanism would help
+    #[cfg(feature = "trace")]
+    Diagnose(trace::diagnose::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
     /// Replay a daemon's recording, also with another configuration
@@ -220,6 +223,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Memory(arguments) => memory::run(arguments, &root),
         Command::Placement(arguments) => placement::run(arguments, &root),
         Command::Trace(arguments) => trace::run(arguments, &root),
+        #[cfg(feature = "trace")]
+        Command::Diagnose(arguments) => trace::diagnose::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
         #[cfg(feature = "lab")]
         Command::Replay(arguments) => replay::run(arguments),

@@ -46,6 +46,16 @@ pub struct OnBehalf {
     pub of: String,
 }
 
+impl OnBehalf {
+    /// Whether servicemanager was asked for a service.
+    pub fn is_service_lookup(&self) -> bool {
+        self.wait == SERVICE_LOOKUP
+    }
+}
+
+/// [`OnBehalf::wait`] of a service lookup.
+const SERVICE_LOOKUP: &str = "service-lookup";
+
 /// A part of the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
@@ -164,7 +174,7 @@ impl Sums<'_> {
         Some(match via.reason {
             Reason::Binder(process) => {
                 let of = self.process(process, piece.to_ns);
-                OnBehalf { wait: if is_service_manager(&of) { "service-lookup" } else { "binder" }, of }
+                OnBehalf { wait: if is_service_manager(&of) { SERVICE_LOOKUP } else { "binder" }, of }
             }
             Reason::Lock => OnBehalf { wait: "lock", of: name(via.by) },
             Reason::Wake => OnBehalf { wait: "wake", of: name(via.by) },

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use crate::explain::{Cause, Explanation};
 use crate::launches::Launch;
 use crate::model::{Tid, Trace};
+use crate::remedy::words::{outcome, sentence, together};
+use crate::remedy::{Estimate, WhatIf};
 use crate::words::{self, Group, ms};
 
 /// The class of a part's colour, and what the legend says of it.
@@ -36,6 +38,9 @@ struct Page<'a> {
     missing: &'a [&'a str],
     launches: Vec<LaunchLine<'a>>,
     parts: Vec<PartLine>,
+    /// All mechanisms together, and each alone.
+    together: Option<String>,
+    estimates: Vec<EstimateLine<'a>>,
     legend: &'static [(&'static str, &'static str)],
     version: &'static str,
     data: String,
@@ -57,6 +62,18 @@ struct PartLine {
     text: String,
 }
 
+struct EstimateLine<'a> {
+    mechanism: &'static str,
+    outcome: String,
+    assumes: &'a [String],
+}
+
+impl<'a> EstimateLine<'a> {
+    fn of(estimate: &'a Estimate) -> Self {
+        Self { mechanism: estimate.mechanism.name(), outcome: outcome(estimate), assumes: &estimate.assumes }
+    }
+}
+
 /// A piece of a part's bar, in percent of the window.
 struct Segment {
     class: &'static str,
@@ -67,7 +84,7 @@ struct Segment {
 /// Draws the explanation; `launch` is the place of the explained one of `launches`.
 pub fn render(
     trace: &Trace,
-    explanation: &Explanation,
+    (explanation, what_if): (&Explanation, Option<&WhatIf>),
     launches: &[Launch],
     launch: Option<usize>,
     missing: &[&str],
@@ -100,10 +117,12 @@ pub fn render(
         script: include_str!("../templates/trace.js"),
         title: format!("{what}: where {} went", ms(to_ns - from_ns)),
         facts: facts.join(" \u{b7} "),
-        sentence: words::sentence(explanation),
+        sentence: sentence(explanation, what_if),
         missing,
         launches: launches.collect(),
         parts: parts.collect(),
+        together: what_if.and_then(|what_if| together(explanation, what_if)),
+        estimates: what_if.map_or(&[][..], |what_if| &what_if.estimates).iter().map(EstimateLine::of).collect(),
         legend: &COLOURS,
         version: env!("CARGO_PKG_VERSION"),
         data: data(explanation, &groups),
@@ -179,6 +198,7 @@ mod tests {
     use crate::explain::explain;
     use crate::launches::find;
     use crate::read::read_bytes;
+    use crate::remedy::{Mechanism, Remedies, what_if};
     use crate::threads::resolve;
 
     const LAUNCHES: &str = include_str!("../../../tests/cli/trace.in/launches.txt");
@@ -189,7 +209,10 @@ mod tests {
         let timelines = resolve(&trace);
         let launches = find(&trace, &timelines);
         let explanation = explain(&trace, &timelines, launches[0].window().unwrap());
-        let page = render(&trace, &explanation, &launches, Some(0), &["a <note>"]);
+        let window = launches[0].window().unwrap();
+        let remedies = Remedies { with: Mechanism::ALL.to_vec(), ..Remedies::default() };
+        let what_if = what_if(&trace, &timelines, (window, &explanation), &remedies);
+        let page = render(&trace, (&explanation, Some(&what_if)), &launches, Some(0), &["a <note>"]);
         let (_, data) = page.split_once("type=\"application/json\">").unwrap();
         let (data, _) = data.split_once("</script>").unwrap();
         let data = serde_json::from_str(data).unwrap();
@@ -214,8 +237,12 @@ mod tests {
         }
         assert_eq!((at, number(&data["length"])), (100_000_000, 100_000_000));
         assert_eq!(parts, explanation.parts.iter().map(|part| part.ns).collect::<Vec<_>>());
-        for words in ["Launch of com.example.shop: where 100.0 ms went", "until forked by zygote64", "a &#60;note&#62;"]
-        {
+        for words in [
+            "Launch of com.example.shop: where 100.0 ms went",
+            "until forked by zygote64",
+            "a &#60;note&#62;",
+            "<h2 id=\"what-if-heading\">What if</h2>",
+        ] {
             assert!(page.contains(words), "{words}");
         }
     }

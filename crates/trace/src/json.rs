@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::explain::{Explanation, Part};
 use crate::launches::Launch;
 use crate::model::{Counts, Tid, Trace};
-use crate::words;
+use crate::remedy::{WhatIf, words};
 
 /// The number of the schema; it rises when a field changes its meaning or goes.
 pub const SCHEMA: u32 = 1;
@@ -42,6 +42,9 @@ pub struct Window<'a> {
     pub to_ns: u64,
     pub sentence: String,
     pub parts: &'a [Part],
+    /// What the mechanisms would have removed; `None` where that was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub what_if: Option<&'a WhatIf>,
     pub path: Vec<Step<'a>>,
 }
 
@@ -80,8 +83,8 @@ impl<'a> File<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// The window of an explanation.
-    pub fn of(explanation: &'a Explanation) -> Self {
+    /// The window of an explanation, with its estimates.
+    pub fn of(explanation: &'a Explanation, what_if: Option<&'a WhatIf>) -> Self {
         let steps = explanation.path.iter().map(|step| Step {
             from_ns: step.from_ns,
             to_ns: step.to_ns,
@@ -97,8 +100,9 @@ impl<'a> Window<'a> {
             pid: explanation.process,
             from_ns: explanation.from_ns,
             to_ns: explanation.to_ns,
-            sentence: words::sentence(explanation),
+            sentence: words::sentence(explanation, what_if),
             parts: &explanation.parts,
+            what_if,
             path: steps.collect(),
         }
     }

@@ -1,7 +1,8 @@
 //! Where did the time go: a trace of the scheduler, split along the critical path of one thread.
 //!
 //! [`read`] turns a file into a [`Trace`]; [`threads`] finds what each thread did at each moment; [`explain`] follows one thread
-//! through those that it waited for. All after [`read`] is a pure function, linear in the events.
+//! through those that it waited for; [`remedy`] estimates what the mechanisms would have removed. All after [`read`] is a pure
+//! function, linear in the events.
 
 pub mod collect;
 pub mod compare;
@@ -12,6 +13,7 @@ pub mod launches;
 pub mod model;
 pub mod path;
 pub mod read;
+pub mod remedy;
 #[cfg(test)]
 mod sample;
 pub mod target;

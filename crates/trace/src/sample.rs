@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use proptest::prelude::*;
+
 use crate::model::Trace;
 use crate::read::read_bytes;
 use crate::threads::{Timelines, resolve};
@@ -40,6 +42,41 @@ pub fn waking(cpu: u16, us: u64, by: u32, target: u32, on: u16) -> String {
 /// An interrupt that interrupts `by` wakes `target`.
 pub fn interrupt(cpu: u16, us: u64, by: u32, target: u32, on: u16) -> String {
     flagged(cpu, us, by, "d.h.", &format!("sched_waking: comm=t{target} pid={target} prio=120 target_cpu={on:03}"))
+}
+
+/// CPU `cpu` changes its frequency.
+pub fn khz(us: u64, cpu: u16, khz: u32) -> String {
+    line(cpu, us, 0, &format!("cpu_frequency: state={khz} cpu_id={cpu}"))
+}
+
+/// Any order of switches, wake-ups, losses and other events, also contradictory ones, of few threads on few CPUs.
+pub fn any_event() -> impl Strategy<Value = String> {
+    let (cpu, tid) = (0u16..3, 0u32..6);
+    let states = prop::sample::select(vec!["R", "R+", "S", "D", "X", "T", "I"]);
+    let us = 0u64..2_000;
+    let state_and_next = (states, 0u32..6);
+    (cpu, tid, us, 0u8..16, state_and_next, 0u32..4).prop_map(|(cpu, tid, us, kind, (state, other), number)| match kind
+    {
+        0..5 => switch(cpu, us, tid, state, other),
+        5..8 => waking(cpu, us, tid, other, number as u16),
+        8 => interrupt(cpu, us, tid, other, cpu),
+        9 => khz(us, cpu, number * 500_000),
+        10 => format!("CPU:{cpu} [LOST {number} EVENTS]\n"),
+        11 => line(cpu, us, tid, &format!("sched_blocked_reason: pid={other} iowait={} caller=mutex_lock", number % 2)),
+        12 => line(cpu, us, tid, "mm_vmscan_direct_reclaim_begin: order=0"),
+        13 => line(cpu, us, tid, &format!("sched_process_fork: comm=a pid={tid} child_comm=b child_pid={other}")),
+        14 => line(
+            cpu,
+            us,
+            tid,
+            &format!(
+                "binder_transaction: transaction={number} dest_node=1 dest_proc={other} dest_thread=0 reply={} \
+                 flags=0x0 code=0x1",
+                number % 2
+            ),
+        ),
+        _ => line(cpu, us, tid, &format!("sched_migrate_task: comm=a pid={other} prio=1 orig_cpu=0 dest_cpu={number}")),
+    })
 }
 
 /// The switches of a launch in Perfetto's own test of startups: second, thread before, thread after.

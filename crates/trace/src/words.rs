@@ -126,11 +126,12 @@ pub fn phrase(cause: Cause, subject: Option<&str>) -> String {
     }
 }
 
-/// One sentence: the window, and what took most of it.
-pub fn sentence(explanation: &Explanation) -> String {
+/// One sentence: the window, and what took most of it. `remark` says more about a group, or nothing.
+pub fn sentence(explanation: &Explanation, remark: impl Fn(&Group) -> String) -> String {
     let groups = groups(explanation);
-    let named: Vec<String> =
-        groups.iter().take(IN_SENTENCE).map(|group| format!("{} {}", ms(group.ns), group.name)).collect();
+    let named = groups.iter().take(IN_SENTENCE);
+    let named = named.map(|group| format!("{} {}{}", ms(group.ns), group.name, remark(group)));
+    let named: Vec<String> = named.collect();
     format!("{}: {}", ms(explanation.to_ns - explanation.from_ns), named.join(", "))
 }
 
@@ -187,7 +188,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            sentence(&explanation),
+            sentence(&explanation, |_| String::new()),
             "100.0 ms: 55.00 ms runnable behind other threads, 40.00 ms in 2 binder calls to server, \
              5.00 ms waiting for storage (device 179,0)"
         );

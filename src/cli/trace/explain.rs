@@ -8,9 +8,11 @@ use anstyle::Style;
 use anyhow::Context as _;
 
 use crate::cli::output;
-use brisk_trace::explain::{Explanation, explain};
-use brisk_trace::json::{File, Report, SCHEMA, Window};
+use brisk_trace::explain::{Explanation, Window, explain};
+use brisk_trace::json::{self, File, Report, SCHEMA};
 use brisk_trace::launches::{self, Launch};
+use brisk_trace::model::Tid;
+use brisk_trace::remedy::{self, Mechanism, Remedies, WhatIf, what_if};
 use brisk_trace::target::{self, TargetError, Wanted};
 use brisk_trace::threads::{self, Timelines};
 use brisk_trace::{Trace, html, read, waterfall, words};
@@ -19,13 +21,17 @@ use brisk_trace::{Trace, html, read, waterfall, words};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Reads Perfetto's traces, text of ftrace (tracefs's trace, trace-cmd report, atrace), systrace's
-HTML, and trace-cmd's trace.dat (versions 6 and 7), also packed by gzip or zstd. The events sched_switch and sched_waking are needed; cpu_frequency, block, binder, vmscan and
+HTML, and trace-cmd's trace.dat (versions 6 and 7), also packed by gzip or zstd. The events
+sched_switch and sched_waking are needed; cpu_frequency, block, binder, vmscan and
 sched_blocked_reason tell more.
 
 Without --process, --thread, --from and --to, launches are found: by Android's slices, by first
 frames, by forks of the zygote, or by executed programs; the first or that of --launch is
 explained. A process is explained by its main thread. Where that waits for another thread, the other one is followed.
 The parts add up to the window exactly; --from and --to are times of the trace's clock.
+
+What launch, placement and lookup would have removed is estimated: the trace is replayed through their
+decisions, with their default settings, and each estimate says what it assumes.
 
 Exit code 0 when a window was explained, 1 when none was named and no launch found; then the
 busiest processes are listed.
@@ -34,6 +40,7 @@ Examples:
   brisk trace explain trace.pftrace
   brisk trace explain trace.pftrace --launch com.example.shop --html shop.html
   brisk trace explain trace.dat --process browser
+  brisk trace explain trace.dat --process browser --with launch,placement
   brisk trace explain trace.txt --thread 4711 --from 12.5 --to 13 --json")]
 pub struct Arguments {
     /// The recorded trace
@@ -54,6 +61,9 @@ pub struct Arguments {
     /// End the window at this time of the trace, in seconds
     #[arg(long, value_name = "S", value_parser = nanoseconds)]
     to: Option<u64>,
+    /// Estimate what these mechanisms would have removed, or `none`
+    #[arg(long, value_name = "MECHANISM,...", default_value = "launch,placement,lookup", value_parser = mechanisms)]
+    with: Mechanisms,
     /// Write a page to zoom and search in, for a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -70,9 +80,29 @@ fn nanoseconds(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Mechanisms in the order of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mechanisms(Vec<Mechanism>);
+
+fn mechanisms(text: &str) -> Result<Mechanisms, String> {
+    if text == "none" {
+        return Ok(Mechanisms(Vec::new()));
+    }
+    let mut found = Vec::new();
+    for word in text.split(',') {
+        match Mechanism::ALL.into_iter().find(|it| it.name() == word) {
+            Some(mechanism) if !found.contains(&mechanism) => found.push(mechanism),
+            _ => return Err("expected none, or some of launch,placement,lookup, each once".to_owned()),
+        }
+    }
+    Ok(Mechanisms(found))
+}
+
 /// What is explained; nothing is the first launch.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
+    /// The longest launch of this process and its descendants, where they have one; else `launch`.
+    pub command: Option<Tid>,
     pub launch: Option<String>,
     pub process: Option<String>,
     pub thread: Option<u32>,
@@ -88,7 +118,9 @@ pub(super) struct Answer {
     /// Those found, and which of them is explained.
     pub launches: Vec<Launch>,
     pub launch: Option<usize>,
+    pub window: Option<Window>,
     pub explanations: Vec<Explanation>,
+    pub what_if: Option<WhatIf>,
 }
 
 /// Reads, explains and prints.
@@ -98,14 +130,35 @@ pub(super) struct Answer {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { launch, process, thread, from, to, .. } = arguments;
     let (launch, process) = (launch.clone(), process.clone());
-    let selection = Selection { launch, process, thread: *thread, from: *from, to: *to };
-    let answer = answer(&arguments.trace, &selection)?;
-    if let (Some(file), Some(explanation)) = (&arguments.html, answer.explanations.first()) {
-        let page = html::render(&answer.trace, explanation, &answer.launches, answer.launch, &missing(&answer));
-        std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    let selection = Selection { launch, process, thread: *thread, from: *from, to: *to, ..Selection::default() };
+    let mut answer = answer(&arguments.trace, &selection)?;
+    answer.estimate(&Remedies { with: arguments.with.0.clone(), ..Remedies::default() });
+    if let Some(file) = &arguments.html {
+        answer.write_page(file)?;
     }
     output::print(&report(&answer), arguments.json, |_| text(&answer))?;
     Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+impl Answer {
+    /// Adds what `remedies` would have removed.
+    pub(super) fn estimate(&mut self, remedies: &Remedies) {
+        let (Some(window), Some(explanation)) = (self.window, self.explanations.first()) else { return };
+        if !remedies.with.is_empty() {
+            self.what_if = Some(what_if(&self.trace, &self.timelines, (window, explanation), remedies));
+        }
+    }
+
+    /// Writes the page, where anything was explained.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn write_page(&self, file: &Path) -> anyhow::Result<()> {
+        let Some(explanation) = self.explanations.first() else { return Ok(()) };
+        let explained = (explanation, self.what_if.as_ref());
+        let page = html::render(&self.trace, explained, &self.launches, self.launch, &missing(self));
+        std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))
+    }
 }
 
 /// Reads the trace at `path` and explains what is selected.
@@ -119,8 +172,8 @@ pub(super) fn answer(path: &Path, selection: &Selection) -> anyhow::Result<Answe
         (Some(process), _) => Some(Wanted::Process(process.clone())),
         (None, thread) => thread.map(Wanted::Thread),
     };
-    let mut answer =
-        Answer { trace, timelines, notes: Vec::new(), launches: Vec::new(), launch: None, explanations: Vec::new() };
+    let (notes, launches, launch_place, window, explanations, what_if) = Default::default();
+    let mut answer = Answer { trace, timelines, notes, launches, launch: launch_place, window, explanations, what_if };
     let Answer { trace, timelines, .. } = &answer;
     let window = match wanted {
         Some(wanted) => {
@@ -131,14 +184,31 @@ pub(super) fn answer(path: &Path, selection: &Selection) -> anyhow::Result<Answe
         None if selection.from.is_some() || selection.to.is_some() => None,
         None => {
             let launches = launches::find(trace, timelines);
-            answer.launch = launch(&launches, selection.launch.as_deref())?;
+            let of_command = selection.command.and_then(|command| launch_of(timelines, &launches, command));
+            answer.launch = match of_command {
+                Some(place) => Some(place),
+                None => launch(&launches, selection.launch.as_deref())?,
+            };
             let window = answer.launch.and_then(|place| launches[place].window());
             answer.launches = launches;
             window
         }
     };
+    answer.window = window;
     answer.explanations.extend(window.map(|window| explain(&answer.trace, &answer.timelines, window)));
     Ok(answer)
+}
+
+/// The longest launch of a process or its descendants: `su -c COMMAND` only waits for the command.
+fn launch_of(timelines: &Timelines, launches: &[Launch], command: Tid) -> Option<usize> {
+    const GENERATIONS: usize = 64;
+    let parent = |thread: &u32| timelines.threads[*thread as usize].parent;
+    let descends = |thread: u32| {
+        let mut ancestors = std::iter::successors(Some(thread), parent).take(GENERATIONS);
+        ancestors.any(|it| timelines.threads[it as usize].process == command)
+    };
+    let found = launches.iter().enumerate().filter(|(_, launch)| launch.thread.is_some_and(descends));
+    found.max_by_key(|(_, launch)| launch.to_ns - launch.from_ns).map(|(place, _)| place)
 }
 
 /// Which launch is explained: the wanted one, or else the first that can be.
@@ -162,8 +232,9 @@ pub(super) fn missing(answer: &Answer) -> Vec<&str> {
     faults.map(String::as_str).collect()
 }
 
-fn report(answer: &Answer) -> Report<'_> {
-    let windows = answer.explanations.iter().map(Window::of).collect();
+pub(super) fn report(answer: &Answer) -> Report<'_> {
+    let what_if = answer.what_if.as_ref();
+    let windows = answer.explanations.iter().map(|it| json::Window::of(it, what_if)).collect();
     Report { schema: SCHEMA, trace: File::of(&answer.trace, missing(answer)), launches: &answer.launches, windows }
 }
 
@@ -173,11 +244,11 @@ const FAINT: Style = Style::new().dimmed();
 /// How many launches are listed.
 const LISTED: usize = 20;
 
-fn text(answer: &Answer) -> String {
+pub(super) fn text(answer: &Answer) -> String {
     let mut text = String::new();
     list(&mut text, answer);
     for explanation in &answer.explanations {
-        describe(&mut text, explanation);
+        describe(&mut text, explanation, answer.what_if.as_ref());
     }
     // Writing to a string cannot fail.
     if answer.explanations.is_empty() {
@@ -207,7 +278,7 @@ fn list(text: &mut String, answer: &Answer) {
     }
 }
 
-fn describe(text: &mut String, explanation: &Explanation) {
+fn describe(text: &mut String, explanation: &Explanation, what_if: Option<&WhatIf>) {
     let Explanation { thread, tid, from_ns, to_ns, .. } = explanation;
     let seconds = |ns: u64| ns as f64 / 1e9;
     let _ = writeln!(
@@ -215,7 +286,7 @@ fn describe(text: &mut String, explanation: &Explanation) {
         "{BOLD}{thread} ({tid}), {:.6} s to {:.6} s{BOLD:#}\n{}\n",
         seconds(*from_ns),
         seconds(*to_ns),
-        words::sentence(explanation)
+        remedy::words::sentence(explanation, what_if)
     );
     let groups = words::groups(explanation);
     for group in &groups {
@@ -223,4 +294,21 @@ fn describe(text: &mut String, explanation: &Explanation) {
         let _ = writeln!(text, "{BOLD}{:>12}{BOLD:#} {percent:>5.1} %  {}", words::ms(group.ns), group.text);
     }
     let _ = writeln!(text, "\n{}", waterfall::draw(explanation, &groups));
+    if let Some(what_if) = what_if {
+        tell_estimates(text, explanation, what_if);
+    }
+}
+
+/// What each mechanism would have removed, and all together.
+fn tell_estimates(text: &mut String, explanation: &Explanation, what_if: &WhatIf) {
+    let together = remedy::words::together(explanation, what_if);
+    let together = together.unwrap_or_else(|| "None of these is known to have made it faster".to_owned());
+    let _ = writeln!(text, "{BOLD}{together}{BOLD:#}\n");
+    for estimate in &what_if.estimates {
+        let _ = writeln!(text, "  {:<10} {}", estimate.mechanism.name(), remedy::words::outcome(estimate));
+        for assumed in &estimate.assumes {
+            let _ = writeln!(text, "{FAINT}{:12} assumed: {assumed}{FAINT:#}", "");
+        }
+    }
+    text.push('\n');
 }

@@ -3,6 +3,8 @@
 #[cfg(feature = "trace")]
 mod compare;
 #[cfg(feature = "trace")]
+pub mod diagnose;
+#[cfg(feature = "trace")]
 mod explain;
 mod record;
 

@@ -37,10 +37,10 @@ locks, as far as this kernel has them, in an instance of tracing of its own: oth
 not disturbed. This needs root and tracefs.
 
 FILE is of trace-cmd's version 6: `brisk trace explain`, `trace-cmd report` and KernelShark read it, also
-while it is written. When the recorder is killed, what came in its last quarter of a second is missing; the
-next recording or `brisk restore` then removes its instance.
+while it is written. A killed recorder loses its last quarter of a second; the next recording or
+`brisk restore` removes its instance.
 
-Futexes and page faults are not recorded by themselves, because each call and fault would cost time.
+Futexes and page faults are left out, because each call and fault would cost time.
 
 Exit code 0 when FILE has the recording, whatever COMMAND returned; 2 when it has not, or not all.
 
@@ -51,28 +51,28 @@ Examples:
 pub struct Arguments {
     /// Record this long, as 5s or 500ms
     #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = duration, conflicts_with = "command")]
-    time: Duration,
+    pub(super) time: Duration,
     /// Write the recording to FILE
     #[arg(long, short, value_name = "FILE", default_value = "trace.dat")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
     /// Memory of the kernel for the events of each CPU
     #[arg(long, value_name = "KIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(64..=64 * 1024))]
-    buffer_kib: u32,
+    pub(super) buffer_kib: u32,
     /// End when the events in FILE take this much
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    limit_mib: u32,
+    pub(super) limit_mib: u32,
     /// Record this event as well
     #[arg(long, value_name = "SUBSYSTEM/EVENT", value_parser = event)]
-    event: Vec<String>,
+    pub(super) event: Vec<String>,
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Run this command, and record until it ends
     #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let number = |text: &str, unit: u64| Some(Duration::from_millis(text.parse::<u64>().ok()?.checked_mul(unit)?));
     let duration = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(milliseconds), _) => number(milliseconds, 1),
@@ -104,6 +104,16 @@ struct Report<'a> {
 /// # Errors
 /// When nothing can be recorded, the command not be run, or the file not be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let (summary, _) = recorded(arguments, root)?;
+    output::print(&Report { schema: SCHEMA, summary: &summary }, arguments.json, |_| text(&summary, arguments))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Records into the file; returns the number of the command's process as well.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Summary, Option<u32>)> {
     log::start(Level::WARN);
     let signal = Arc::new(AtomicUsize::new(0));
     for number in [SIGHUP, SIGINT, SIGTERM] {
@@ -125,9 +135,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         }
     };
     record(&mut recording, child.as_mut(), arguments.time, &signal)?;
-    let summary = recording.finish()?;
-    output::print(&Report { schema: SCHEMA, summary: &summary }, arguments.json, |_| text(&summary, arguments))?;
-    Ok(ExitCode::SUCCESS)
+    Ok((recording.finish()?, child.map(|child| child.id())))
 }
 
 fn start(command: &[OsString]) -> anyhow::Result<Option<Child>> {

@@ -24,8 +24,29 @@ fn is_near(found: f64, expected: f64) -> bool {
     (found / expected - 1.0).abs() <= 0.05
 }
 
+/// What placement would have gained is estimated within a quarter of what a hog of its lower priority costs less.
+fn assert_predicts(report: &Report, waited: f64) {
+    let diagnosed = report.json("diagnosed");
+    let explained = &diagnosed["explained"];
+    assert_eq!(explained["windows"][0]["thread"], "victim", "{diagnosed:#}");
+    let waits = sum(explained, |part| part["cause"] == "runnable" && part["subject"] == "hog");
+    assert!((waits / waited - 1.0).abs() <= 0.25, "the second launch is like the first: {waits} and {waited}");
+    let here = diagnosed["here"].as_array().unwrap();
+    let placement = here.iter().find(|it| it["mechanism"] == "placement").unwrap();
+    let predicted = placement["removed_ns"].as_f64().unwrap();
+    let gained = waits - report.one("deprioritised").split(' ').nth(1).unwrap().parse::<f64>().unwrap();
+    println!("placement: {predicted} ns predicted, {gained} ns gained");
+    assert!((predicted / gained - 1.0).abs() <= 0.25, "{predicted} and {gained}: {diagnosed:#}");
+    let lookup = here.iter().find(|it| it["mechanism"] == "lookup").unwrap();
+    assert_eq!(
+        (&lookup["removed_ns"], &lookup["support"]["state"]),
+        (&Value::Null, &"unsupported".into()),
+        "{lookup:#}"
+    );
+}
+
 /// The kernel's own account of the thread, in its schedstat, is the truth.
-// Verifies TRACE-2, TRACE-6.
+// Verifies TRACE-2, TRACE-6, TRACE-9, TRACE-10.
 #[test]
 fn a_hog_is_found_by_its_name_and_its_true_time() {
     let Some(report) = report(&["cause"]) else { return };
@@ -40,6 +61,7 @@ fn a_hog_is_found_by_its_name_and_its_true_time() {
     assert!(is_near(running, ran), "{running} and {ran}: {explained:#}");
     assert_eq!(explained["trace"]["format"], "trace-cmd v6");
     assert_eq!(report.one("cause.left"), "");
+    assert_predicts(&report, waited);
 }
 
 // Verifies TRACE-6, TRACE-7.

@@ -56,6 +56,11 @@ cause() {
 	/hog &
 	hog=$!
 	brisk trace record --json --output /cause.dat -- /victim >/cause.out
+	brisk diagnose --json --output /diagnosed.dat -- /victim >/diagnosed.out
+	say diagnosed "$(tail -n +2 /diagnosed.out | one_line)"
+	# What placement does to it.
+	renice -n 10 -p "$hog" >/dev/null
+	say deprioritised "$(/victim)"
 	kill "$hog"
 	say victim "$(head -n 1 /cause.out)"
 	say record "$(tail -n +2 /cause.out | one_line)"

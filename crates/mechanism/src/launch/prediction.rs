@@ -22,7 +22,7 @@
 /// second; the longer it takes, the smaller the relative gain.
 pub const TYPICAL_WORK_US: u64 = 1_000_000;
 /// From the first instruction of the launch to the write, at the lowest frequency.
-const DETECTION_DELAY_US: u64 = 1_250;
+pub const DETECTION_DELAY_US: u64 = 1_250;
 /// The scheduler tick for CONFIG_HZ=250, as on Debian and most devices.
 const TICK_US: u64 = 4_000;
 /// The model's resolution.

@@ -1,0 +1,251 @@
+//! Traces of known truth: what each mechanism would have removed of them, and properties of all traces.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::explain::{Cause, explain};
+use crate::read::read_bytes;
+use crate::sample::{any_event, interrupt, khz, line, switch, timelines, waking};
+use crate::target::{Wanted, find};
+use crate::threads::resolve;
+use brisk_mechanism::launch::LaunchDevice;
+use brisk_mechanism::launch::config::ScalingMinFreqConfig;
+use brisk_mechanism::launch::probe::PolicyFacts;
+
+const EXAMPLE: &str = include_str!("../../../../tests/cli/trace.in/launch.txt");
+
+/// Estimates for thread 7, from a time in microseconds on.
+fn of_7(text: &str, from_us: Option<u64>, remedies: &Remedies) -> (Explanation, WhatIf) {
+    let (trace, timelines) = timelines(text);
+    estimates(&trace, &timelines, from_us.map(|us| 1_000_000_000 + us * 1000), remedies)
+}
+
+fn estimates(trace: &Trace, timelines: &Timelines, from_ns: Option<u64>, remedies: &Remedies) -> (Explanation, WhatIf) {
+    let (window, _) = find(trace, timelines, &Wanted::Thread(7), from_ns, None).unwrap();
+    let explanation = explain(trace, timelines, window);
+    let what_if = what_if(trace, timelines, (window, &explanation), remedies);
+    (explanation, what_if)
+}
+
+fn with(mechanism: Mechanism) -> Remedies {
+    Remedies { with: vec![mechanism], ..Remedies::default() }
+}
+
+/// Nanoseconds of the only estimate, or why there are none.
+fn removed(what_if: &WhatIf) -> Result<u64, &str> {
+    let estimate = &what_if.estimates[0];
+    match (estimate.removed_ns, &estimate.because) {
+        (Some(ns), None) => Ok(ns),
+        (_, because) => Err(because.as_deref().unwrap()),
+    }
+}
+
+/// Thread 7 runs from 0 to 60 ms; the frequency rises from a quarter to the highest at 40 ms, and falls to a half at 50 ms.
+fn ramp() -> String {
+    khz(0, 0, 500_000)
+        + &switch(0, 0, 0, "R", 7)
+        + &khz(40_000, 0, 2_000_000)
+        + &khz(50_000, 0, 1_000_000)
+        + &switch(0, 60_000, 7, "S", 0)
+}
+
+/// A device whose governor can be made to sample.
+fn ondemand() -> Device {
+    let policy = PolicyFacts {
+        name: "policy0".to_owned(),
+        folder: "/sys/devices/system/cpu/cpufreq/policy0".into(),
+        governor: "ondemand".to_owned(),
+        tunables: Some("/sys/devices/system/cpu/cpufreq/policy0/ondemand".into()),
+        frequencies_khz: vec![500_000, 1_000_000, 2_000_000],
+        sampling_rate_us: Some(100_000),
+        ..PolicyFacts::default()
+    };
+    let facts = LaunchDevice {
+        policies: vec![policy],
+        cpu_count: 1,
+        kernel: Some((6, 1)),
+        process_events: true,
+        ..LaunchDevice::default()
+    };
+    Device { facts, cpus: BTreeMap::from([("policy0".to_owned(), vec![0])]) }
+}
+
+// Verifies TRACE-9.
+#[test]
+fn launch_removes_the_ramp_from_its_detection_on() {
+    let half =
+        LaunchConfig { scaling_min_freq: ScalingMinFreqConfig { percent_of_maximum: 50 }, ..LaunchConfig::default() };
+    let forked = switch(1, 0, 0, "R", 5)
+        + &line(1, 0, 5, "sched_process_fork: comm=t5 pid=5 child_comm=t7 child_pid=7")
+        + &line(1, 0, 5, "sched_wakeup_new: comm=t7 pid=7 prio=120 target_cpu=000");
+    let forked = forked + &ramp();
+    // From 1.25 ms on: three quarters of 38.75 ms, and half of 10 ms.
+    let whole_ns = 29_062_500 + 5_000_000;
+    for (why, text, remedies, expected_ns) in [
+        ("the lowest frequency is held", ramp(), with(Mechanism::Launch), whole_ns),
+        (
+            "half of the highest: half of 38.75 ms",
+            ramp(),
+            Remedies { launch: half, ..with(Mechanism::Launch) },
+            19_375_000,
+        ),
+        (
+            "a governor that samples once lowers the frequency again",
+            ramp(),
+            Remedies { device: Some(ondemand()), ..with(Mechanism::Launch) },
+            29_062_500,
+        ),
+        ("forked in the trace", forked, with(Mechanism::Launch), whole_ns),
+    ] {
+        let (explanation, what_if) = of_7(&text, None, &remedies);
+        assert_eq!(removed(&what_if), Ok(expected_ns), "{why}");
+        let slowed = explanation.parts.iter().position(|part| part.cause == Cause::Frequency).unwrap();
+        assert_eq!(what_if.estimates[0].of_part(slowed), expected_ns, "{why}");
+        assert_eq!(what_if.left_ns[slowed], explanation.parts[slowed].ns - expected_ns, "{why}");
+        assert!(!what_if.estimates[0].assumes.is_empty(), "{why}");
+    }
+}
+
+// Verifies TRACE-9.
+#[test]
+fn what_a_trace_cannot_tell_is_said() {
+    use Mechanism::{Launch, Lookup, Placement};
+    let no_frequency = switch(0, 0, 0, "R", 7) + &switch(0, 9_000, 7, "S", 0);
+    let short = switch(0, 0, 0, "R", 8) + &switch(0, 4_000, 8, "R", 7) + &switch(0, 9_000, 7, "S", 0);
+    let queued = waking(1, 1_000, 9, 7, 0);
+    let full_speed = khz(0, 0, 2_000_000) + &no_frequency;
+    let conservative = |mut device: Device| {
+        device.facts.policies[0].governor = "conservative".to_owned();
+        device.facts.policies[0].freq_step_percent = Some(5);
+        Remedies { device: Some(device), ..with(Launch) }
+    };
+    let mut performance = ondemand();
+    performance.facts.policies[0].governor = "performance".to_owned();
+    for (text, remedies, is_unknown, expected) in [
+        (no_frequency.clone(), with(Launch), true, "does not tell the frequency"),
+        (full_speed, with(Launch), false, "no run of the path was slowed"),
+        (ramp(), conservative(ondemand()), true, "conservative climbs by steps"),
+        (ramp(), Remedies { device: Some(performance), ..with(Launch) }, false, "holds the maximum already"),
+        (no_frequency.clone(), with(Placement), false, "behind no other thread"),
+        (short + &queued, with(Placement), true, "shorter than one sample of placement (100 ms)"),
+        (no_frequency, with(Lookup), true, "no calls of binder"),
+    ] {
+        let (_, what_if) = of_7(&text, None, &remedies);
+        let estimate = &what_if.estimates[0];
+        assert_eq!(estimate.removed_ns, if is_unknown { None } else { Some(0) }, "{estimate:?}");
+        assert!(estimate.because.as_ref().unwrap().contains(expected), "{estimate:?}");
+        assert_eq!((what_if.removed_ns, &estimate.parts), (0, &Vec::new()));
+    }
+}
+
+/// Thread 7 comes to the foreground at 1 s and runs in turn with thread 8, 4 ms each, for 400 ms. Before, 19 of each 20 ms
+/// are of thread 8.
+fn beside() -> String {
+    let (mut text, cpu) = (String::new(), 0);
+    for round in 0..50 {
+        let at = round * 20_000;
+        let woken = interrupt(cpu, at, 0, 8, cpu);
+        text += &(woken + &switch(cpu, at, 0, "R", 8) + &switch(cpu, at + 19_000, 8, "S", 0));
+    }
+    text += &(interrupt(cpu, 1_000_000, 0, 7, cpu) + &interrupt(cpu, 1_000_000, 0, 8, cpu));
+    text += &switch(cpu, 1_000_000, 0, "R", 7);
+    for round in 0..50 {
+        let at = 1_000_000 + round * 8_000;
+        text += &(switch(cpu, at + 4_000, 7, "R+", 8) + &switch(cpu, at + 8_000, 8, "R+", 7));
+    }
+    text + &switch(cpu, 1_404_000, 7, "S", 8) + &switch(cpu, 1_500_000, 8, "S", 0)
+}
+
+// Verifies TRACE-9.
+#[test]
+fn placement_removes_the_waits_behind_a_busy_thread() {
+    let (explanation, what_if) = of_7(&beside(), Some(1_000_000), &with(Mechanism::Placement));
+    let waited = explanation.parts.iter().find(|part| part.cause == Cause::Runnable).unwrap();
+    assert_eq!((waited.ns, waited.subject.as_deref()), (200_000_000, Some("t8")));
+    // Nice 10 leaves a ninth.
+    let share = removed(&what_if).unwrap() as f64 / waited.ns as f64;
+    assert!((0.85..0.90).contains(&share), "{share}: {what_if:?}");
+    assert_eq!(what_if.removed_ns, removed(&what_if).unwrap());
+}
+
+// Verifies TRACE-9.
+#[test]
+fn placement_leaves_alone_what_it_would_not_touch() {
+    // A thread of the kernel, which the daemon does not see, at the same times.
+    let text = beside().replace("t8", "kworker/0:1");
+    let (_, what_if) = of_7(&text, Some(1_000_000), &with(Mechanism::Placement));
+    assert!(removed(&what_if).is_err(), "{what_if:?}");
+    // With two CPUs nothing is done before there is enough evidence.
+    let two = beside() + &switch(1, 1_500_000, 0, "S", 9);
+    let (explanation, what_if) = of_7(&two, Some(1_000_000), &with(Mechanism::Placement));
+    let waited = explanation.parts.iter().find(|part| part.cause == Cause::Runnable).unwrap().ns;
+    let least_ns = waited - removed(&what_if).unwrap_or(0);
+    assert!(least_ns > 40_000_000, "the first 100 ms of the window are evidence: {what_if:?}");
+}
+
+// Verifies TRACE-3, TRACE-9.
+#[test]
+fn a_gap_of_years_is_no_work() {
+    const YEARS_US: u64 = 300_000_000_000_000;
+    let text = beside() + &interrupt(0, YEARS_US, 0, 7, 0) + &switch(0, YEARS_US, 0, "R", 7);
+    let (explanation, what_if) = of_7(&text, None, &Remedies { with: Mechanism::ALL.to_vec(), ..Remedies::default() });
+    assert_bounded(&explanation, &what_if);
+    assert!(what_if.estimates[1].removed_ns.is_some_and(|ns| ns > 0), "{what_if:?}");
+}
+
+// Verifies TRACE-9.
+#[test]
+fn lookup_removes_the_wait_but_not_the_hit() {
+    let trace = read_bytes(std::path::Path::new("a"), EXAMPLE.as_bytes()).unwrap();
+    let timelines = resolve(&trace);
+    let (explanation, what_if) = estimates(&trace, &timelines, None, &with(Mechanism::Lookup));
+    let of_lookup = |part: &&crate::explain::Part| part.on_behalf.as_ref().is_some_and(|it| it.is_service_lookup());
+    let waited_ns: u64 = explanation.parts.iter().filter(of_lookup).map(|part| part.ns).sum();
+    assert_eq!(waited_ns, 7_900_000);
+    // 5000 cycles at 600 MHz, and 99.8 % hits.
+    let expected_ns = (7_900_000.0 - 8_333.0) * 0.998;
+    let removed_ns = removed(&what_if).unwrap() as f64;
+    assert!((removed_ns / expected_ns - 1.0).abs() < 0.002, "{removed_ns} {expected_ns}");
+    let small = LookupConfig { entries: 1, ..LookupConfig::default() };
+    let (_, less) = estimates(&trace, &timelines, None, &Remedies { lookup: small, ..with(Mechanism::Lookup) });
+    assert!(removed(&less).unwrap() < removed(&what_if).unwrap() / 2, "one entry answers few lookups: {less:?}");
+}
+
+/// Each estimate is within its part, and what is left adds up.
+fn assert_bounded(explanation: &Explanation, what_if: &WhatIf) {
+    let window_ns = explanation.to_ns - explanation.from_ns;
+    assert_eq!(what_if.left_ns.iter().sum::<u64>() + what_if.removed_ns, window_ns);
+    for estimate in &what_if.estimates {
+        let sum: u64 = estimate.parts.iter().map(|removed| removed.ns).sum();
+        assert_eq!(estimate.removed_ns.unwrap_or(0), sum);
+        assert!(estimate.parts.iter().all(|removed| removed.ns <= explanation.parts[removed.part].ns), "{estimate:?}");
+        assert!(sum <= what_if.removed_ns + explanation.parts.len() as u64, "together is at least the most of one");
+        assert_eq!(estimate.because.is_some(), sum == 0, "{estimate:?}");
+    }
+    let sum: u64 = what_if.estimates.iter().filter_map(|estimate| estimate.removed_ns).sum();
+    assert!(what_if.removed_ns <= sum + explanation.parts.len() as u64, "together is at most the sum");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    // Verifies TRACE-9.
+    #[test]
+    fn no_estimate_of_any_trace_exceeds_its_part(
+        lines in prop::collection::vec(any_event(), 1..120),
+        from in 0u64..2_000,
+        is_known_device: bool,
+    ) {
+        let text = switch(0, 0, 0, "R", 1) + &lines.concat() + &switch(1, 204_001, 2, "S", 0);
+        let (trace, timelines) = timelines(&text);
+        let device = is_known_device.then(ondemand);
+        let remedies = Remedies { with: Mechanism::ALL.to_vec(), device, ..Remedies::default() };
+        for thread in 0..timelines.threads.len() as u32 {
+            let window = Window { thread, from_ns: trace.start_ns() + from * 1000 + 7, to_ns: trace.end_ns() - 100_000_000 };
+            let explanation = explain(&trace, &timelines, window);
+            assert_bounded(&explanation, &what_if(&trace, &timelines, (window, &explanation), &remedies));
+        }
+    }
+}

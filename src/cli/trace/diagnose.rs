@@ -1,0 +1,253 @@
+//! `brisk diagnose`: records on this device, explains at once, and says which mechanism would help here.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anstyle::Style;
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::explain::{self, Answer, Selection};
+use super::record;
+use crate::cli::output;
+use brisk_config::{Activation, Layers, activations};
+use brisk_mechanism::launch::LaunchDevice;
+use brisk_mechanism::{Job, Support, SupportState, launch, lookup, placement};
+use brisk_recorder::Summary;
+use brisk_sys::Root;
+use brisk_sys::cpu::cpufreq::Policies;
+use brisk_sys::system::other_managers::{self, FoundManager};
+use brisk_trace::explain::Cause;
+use brisk_trace::json;
+use brisk_trace::remedy::words::about;
+use brisk_trace::remedy::{Device, Mechanism, Remedies};
+
+/// The number of the JSON schema.
+const SCHEMA: u32 = 1;
+/// As `brisk trace record` has them by default.
+const BUFFER_KIB: u32 = 1024;
+const LIMIT_MIB: u32 = 64;
+
+/// Arguments of `brisk diagnose`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Records the scheduler of this device as `brisk trace record` does, explains the recorded launch as
+`brisk trace explain` does, estimates what launch, placement and lookup would have removed of it, and
+says which of them this device supports. It changes nothing, and needs root and tracefs.
+
+With COMMAND the longest launch of it and what it starts is explained. Without it, start an application while it records:
+the first launch that is found is explained, or that of --launch, or the process of --process.
+
+Exit code 0 when a launch or a process was explained, 1 when none was found, 2 after an error.
+
+Examples:
+  sudo brisk diagnose -- su user -c browser
+  sudo brisk diagnose -t 5s --process browser
+  sudo brisk diagnose -t 20s --output slow.dat --html slow.html")]
+pub struct Arguments {
+    /// Record this long, as 5s or 500ms
+    #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = record::duration, conflicts_with = "command")]
+    time: Duration,
+    /// Explain this launch: its number in the list, or its name
+    #[arg(long, value_name = "N|NAME", conflicts_with = "process")]
+    launch: Option<String>,
+    /// Explain this process: its name or number
+    #[arg(long, value_name = "NAME|PID")]
+    process: Option<String>,
+    /// Keep the recording in FILE
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write a page to zoom and search in, for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Run this command, and record until it ends
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: u32,
+    recording: &'a Summary,
+    explained: json::Report<'a>,
+    here: &'a [Here],
+}
+
+/// A mechanism on this device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Here {
+    mechanism: &'static str,
+    /// What it would have removed; `None` where that is not known.
+    removed_ns: Option<u64>,
+    support: Support,
+    /// Whether a daemon with this configuration switches it on, and why.
+    on: bool,
+    why: String,
+}
+
+/// Records, explains and prints.
+///
+/// # Errors
+/// When nothing can be recorded, the command not be run, the configuration not be read, or what is wanted is not in the trace.
+pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
+    let config = Layers::read(root)?.config;
+    // The folder of a recording that is not kept goes with this value.
+    let (_folder, file) = match &arguments.output {
+        Some(file) => (None, file.clone()),
+        None => {
+            let folder = tempfile::Builder::new().prefix("brisk-").tempdir();
+            let folder = folder.context("cannot make a folder for the recording; --output names a file")?;
+            let file = folder.path().join("trace.dat");
+            (Some(folder), file)
+        }
+    };
+    let (summary, pid) = record::recorded(&recording(arguments, &file), root)?;
+    let is_command = arguments.launch.is_none() && arguments.process.is_none();
+    let selection = Selection {
+        command: pid.filter(|_| is_command),
+        launch: arguments.launch.clone(),
+        process: arguments.process.clone(),
+        ..Selection::default()
+    };
+    let mut answer = explain::answer(&file, &selection)?;
+    answer.estimate(&Remedies {
+        with: Mechanism::ALL.to_vec(),
+        launch: config.launch.clone(),
+        placement: config.placement.clone(),
+        lookup: config.lookup.clone(),
+        device: Some(device(root)),
+    });
+    let found = other_managers::find(root);
+    let supports = [
+        launch::support(root, &config.launch, false),
+        placement::support(root, &config.placement, false, Job::Priorities.managers(&found).as_deref()),
+        lookup::support(root),
+    ];
+    let here = here(&answer, supports, &activations(root, &config, &found));
+    if let Some(file) = &arguments.html {
+        answer.write_page(file)?;
+    }
+    let report = Report { schema: SCHEMA, recording: &summary, explained: explain::report(&answer), here: &here };
+    output::print(&report, arguments.json, |_| text(&answer, &here, &found, arguments.output.as_deref()))?;
+    Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn recording(arguments: &Arguments, file: &Path) -> record::Arguments {
+    record::Arguments {
+        time: arguments.time,
+        output: file.to_owned(),
+        buffer_kib: BUFFER_KIB,
+        limit_mib: LIMIT_MIB,
+        event: Vec::new(),
+        json: false,
+        command: arguments.command.clone(),
+    }
+}
+
+/// The device, for launch.
+fn device(root: &Root) -> Device {
+    let policies = Policies::read(root).list;
+    let cpus = |cpus: &[u32]| cpus.iter().filter_map(|&cpu| u16::try_from(cpu).ok()).collect();
+    let cpus = policies.iter().map(|policy| (policy.name.clone(), cpus(&policy.cpus))).collect();
+    Device { facts: LaunchDevice::probe(root), cpus }
+}
+
+/// What each mechanism would have removed, and its state here.
+fn here(answer: &Answer, supports: [Support; 3], activations: &[Activation]) -> Vec<Here> {
+    let estimates = answer.what_if.as_ref().map_or(&[][..], |what_if| &what_if.estimates);
+    let here = Mechanism::ALL.into_iter().zip(supports).map(|(mechanism, support)| {
+        let removed_ns = estimates.iter().find(|it| it.mechanism == mechanism).and_then(|it| it.removed_ns);
+        let activation = activations.iter().find(|it| it.mechanism == mechanism.name());
+        let (on, why) = activation.map_or((false, String::new()), |it| (it.on, it.reason.clone()));
+        Here { mechanism: mechanism.name(), removed_ns, support, on, why }
+    });
+    here.collect()
+}
+
+fn text(answer: &Answer, here: &[Here], found: &[FoundManager], kept: Option<&Path>) -> String {
+    let mut text = explain::text(answer);
+    if answer.explanations.is_empty() {
+        return text;
+    }
+    text.push_str(&advice(here, memory_ns(answer)));
+    // Writing to a string cannot fail.
+    for FoundManager { name, evidence } in found {
+        let _ = writeln!(text, "note: {name} runs here ({evidence})");
+    }
+    if let Some(file) = kept {
+        let _ = writeln!(text, "The recording is {}", file.display());
+    }
+    text
+}
+
+/// What went to memory on the path, which is not estimated.
+fn memory_ns(answer: &Answer) -> u64 {
+    let parts = answer.explanations.iter().flat_map(|explanation| &explanation.parts);
+    parts.filter(|part| matches!(part.cause, Cause::Reclaim | Cause::SwapIn)).map(|part| part.ns).sum()
+}
+
+/// Which mechanism would help here, and what to do. Writing to a string cannot fail.
+fn advice(here: &[Here], memory_ns: u64) -> String {
+    const BOLD: Style = Style::new().bold();
+    let mut text = format!("{BOLD}On this device{BOLD:#}\n\n");
+    let mut can_be_set_up = false;
+    for Here { mechanism, removed_ns, support, why, .. } in here {
+        let is_supported = support.state != SupportState::Unsupported;
+        let verdict = match removed_ns {
+            None => "not known".to_owned(),
+            Some(0) => "would not have helped".to_owned(),
+            Some(ns) if is_supported => format!("would help, about {}: {why}", about(*ns)),
+            Some(ns) => format!("would help, about {}, but is not supported: {why}", about(*ns)),
+        };
+        can_be_set_up |= is_supported && removed_ns.is_some_and(|ns| ns > 0);
+        let _ = writeln!(text, "  {mechanism:<10} {verdict}");
+    }
+    if memory_ns > 0 {
+        let _ = writeln!(
+            text,
+            "  {:<10} {} in direct reclaim and swap-in; see brisk memory plan",
+            "memory",
+            about(memory_ns)
+        );
+    }
+    let next = match can_be_set_up {
+        true => "brisk setup chooses what to switch on; brisk prove measures what it gains",
+        false => "brisk doctor shows what this device supports",
+    };
+    let _ = writeln!(text, "\n{next}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies TRACE-10.
+    #[test]
+    fn the_advice_names_what_helps_and_what_to_do() {
+        use SupportState::{Active, Available, Unsupported};
+        for (removed_ns, state, expected, next) in [
+            (None, Active, "launch     not known\n", "brisk doctor"),
+            (Some(0), Available, "launch     would not have helped\n", "brisk doctor"),
+            (Some(12_000_000), Available, "would help, about 12 ms: off (auto)\n", "brisk setup"),
+            (
+                Some(12_000_000),
+                Unsupported,
+                "would help, about 12 ms, but is not supported: off (auto)\n",
+                "brisk doctor",
+            ),
+        ] {
+            let support = Support { state, reason: "a reason".to_owned(), advice: String::new() };
+            let why = "off (auto)".to_owned();
+            let text = advice(&[Here { mechanism: "launch", removed_ns, support, on: false, why }], 0);
+            assert!(text.contains(expected) && text.contains(next), "{text}");
+        }
+        assert!(advice(&[], 3_400_000).contains("memory     3.4 ms in direct reclaim"), "{}", advice(&[], 3_400_000));
+    }
+}
