@@ -25,6 +25,8 @@ pub fn rows(experiment: &ExperimentResult, arm: &str, size: Size, id: &str) -> S
             canvas.text("small", Anchor::Start, (x + 18.0, 14.0), name);
         });
     }
+    let full = format!("full height: {} MiB", figure::fixed(largest, 0));
+    canvas.text("small", Anchor::End, (right, 14.0), &full);
     for (row, process) in processes.iter().enumerate() {
         let bottom = 20.0 + ROW * (row + 1) as f64;
         canvas.line("rule", (left, bottom), (right, bottom));
