@@ -191,7 +191,9 @@ impl<'a> ClaimEvaluation<'a> {
         let compared = [Measure::Gain, Measure::GapClosed, Measure::Loss, Measure::OfBound, Measure::OffPrediction];
         let alone = !compared.contains(&claim.measure);
         let arm = index(&claim.arm);
-        let against = claim.against.as_ref().map_or(Some(experiment.baseline()), index).filter(|_| !alone);
+        // A loss is the difference from `toward`; the baseline may lack its metric.
+        let has_baseline = !alone && claim.measure != Measure::Loss;
+        let against = claim.against.as_ref().map_or(Some(experiment.baseline()), index).filter(|_| has_baseline);
         let toward = match claim.measure {
             Measure::OfBound | Measure::OffPrediction => against,
             _ => claim.toward.as_ref().and_then(index),

@@ -368,3 +368,20 @@ fn refused_replicates_are_counted_and_their_block_is_unpaired() {
     let refused = samples.rejections(&experiment);
     assert_eq!((refused.len(), refused[0].arm.as_str(), refused[0].count), (1, "ours", 1));
 }
+
+// Verifies PROVE-1.
+#[test]
+fn a_loss_needs_no_metric_of_the_baseline() {
+    let claim = "measure = \"loss\"\npaired = true\ntoward = \"best\"\n";
+    let text = format!("{HEAD}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"ours\"\n{claim}");
+    let experiment = Experiment::parse("x", &text).unwrap();
+    let replicate = |block, arm| Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
+    let lines: Vec<_> = (0..4)
+        .flat_map(|block| {
+            let figures = [line(&[], None), line(&[("launch_ms", 105.0)], None), line(&[("launch_ms", 100.0)], None)];
+            figures.into_iter().enumerate().map(move |(arm, line)| (replicate(block, arm), line)).collect::<Vec<_>>()
+        })
+        .collect();
+    let samples = Samples::new(3, &experiment.points(false), lines.iter().map(|(replicate, line)| (replicate, line)));
+    assert_eq!(judge(&experiment, false, &samples)[0].measured, 5.0);
+}
