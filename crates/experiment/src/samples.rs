@@ -135,6 +135,9 @@ impl Samples {
 
     /// The courses, arm by arm: at each step, the median over the blocks that reached it.
     pub fn courses(&self, experiment: &Experiment) -> Vec<StepSeries> {
+        if !cfg!(feature = "lab") {
+            return Vec::new();
+        }
         let mut found = Vec::new();
         for course in StepMetric::ALL {
             for (arm, points) in experiment.arms.iter().zip(&self.cells) {
@@ -152,6 +155,9 @@ impl Samples {
 
     /// The memory of each process, arm by arm, in the first block that every arm has: courses of two blocks differ.
     pub fn processes(&self, experiment: &Experiment) -> Vec<ProcessSeries> {
+        if !cfg!(feature = "lab") {
+            return Vec::new();
+        }
         let cells: Vec<(&str, &Cell)> = experiment
             .arms
             .iter()

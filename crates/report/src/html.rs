@@ -432,6 +432,10 @@ impl<'a> Plot<'a> {
 
 impl<'a> StepPlot<'a> {
     fn all(experiment: &'a ExperimentResult, anchor: &str) -> Vec<Self> {
+        // No experiment on a device records it, so its program has no such charts.
+        if !cfg!(feature = "lab") {
+            return Vec::new();
+        }
         let watched = summary::distinct(experiment.courses.iter().map(|course| course.what.as_str()));
         let plot = |(at, what): (usize, &'a str)| {
             let unit = experiment.courses.iter().find(|course| course.what == what).map_or("", |course| &course.unit);
@@ -445,6 +449,10 @@ impl<'a> StepPlot<'a> {
 
 impl<'a> ProcessPlot<'a> {
     fn all(experiment: &'a ExperimentResult, anchor: &str) -> Vec<Self> {
+        // No experiment on a device records it, so its program has no such charts.
+        if !cfg!(feature = "lab") {
+            return Vec::new();
+        }
         let arms = summary::distinct(experiment.processes.iter().map(|process| process.arm.as_str()));
         let plot = |(at, arm): (usize, &'a str)| {
             let [wide, narrow] = [(plot::Size::Wide, "wide"), (plot::Size::Narrow, "narrow")].map(|(size, name)| {
