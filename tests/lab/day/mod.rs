@@ -236,8 +236,9 @@ fn is_expected(line: &str) -> bool {
         && ["guardian", "killer", "killed", "stays in use"].iter().any(|expected| line.contains(expected))
 }
 
+// Verifies UNDO-4.
 #[test]
-#[ignore = "half an hour: ./dev test --deep"]
+#[ignore = "an hour and a half: ./dev test --deep"]
 fn a_day_leaves_nothing_and_nothing_grows() {
     let Some(report) = played(DAY) else { return };
     assert_eq!(faults(&report, DAY), Vec::<String>::new(), "{report:#?}");
