@@ -124,15 +124,14 @@ impl<'a> PartSection<'a> {
 fn drawings(part: &Part, compared: &ComparedPart, results: &Results, id: &str) -> Vec<(String, String, String)> {
     let mut drawings = Vec::new();
     if part.bars {
-        let [wide, narrow] = [(Size::Wide, "wide"), (Size::Narrow, "narrow")]
-            .map(|(size, name)| plot::bars(compared, size, &format!("{id}-{name}")));
+        let [wide, narrow] = Size::both(id, |size, id| plot::bars(compared, size, id));
         drawings
             .extend(wide.zip(narrow).map(|(wide, narrow)| (wide, narrow, "Rows with a measured figure.".to_owned())));
     }
     if let Some((course, result)) = part.course.as_ref().and_then(|course| Some((course, results.with_course(course)?)))
     {
-        let [wide, narrow] = [(Size::Wide, "wide"), (Size::Narrow, "narrow")]
-            .map(|(size, name)| step_plot::lines(result, &course.what, size, &format!("{id}-course-{name}")));
+        let draw = |size, id: &str| step_plot::lines(result, &course.what, size, id);
+        let [wide, narrow] = Size::both(&format!("{id}-course"), draw);
         let caption = format!(
             "{}: {}, opening by opening; the median over the replicates of each arm.",
             course.experiment, course.what

@@ -3,9 +3,11 @@
 
 use askama::Template;
 
+use super::course_charts::{self, CourseChart};
 use super::finding::{self, Finding};
+use super::plot::Size;
 use super::summary::{self, Mark, Row, Subject, Tally};
-use super::{figure, plot, process_plot, step_plot, svg};
+use super::{figure, plot, svg};
 use crate::proof::{ArmResult, ClaimResult, ExperimentResult, Proof, Timekeeping, Verdict};
 
 /// The style of a page, for other pages in the same form.
@@ -144,8 +146,8 @@ struct Experiment<'a> {
     row_count: usize,
     claims: Vec<Claim<'a>>,
     plots: Vec<Plot<'a>>,
-    courses: Vec<StepPlot<'a>>,
-    processes: Vec<ProcessPlot<'a>>,
+    courses: Vec<CourseChart<'a>>,
+    processes: Vec<CourseChart<'a>>,
     samples: String,
     refused: u64,
     unexplained: bool,
@@ -184,21 +186,6 @@ struct Plot<'a> {
     wide: String,
     narrow: String,
     series: Vec<Series<'a>>,
-}
-
-/// Lines over the steps of a replicate.
-struct StepPlot<'a> {
-    what: &'a str,
-    unit: &'a str,
-    wide: String,
-    narrow: String,
-}
-
-/// The memory of each process in the course of an arm.
-struct ProcessPlot<'a> {
-    arm: &'a str,
-    wide: String,
-    narrow: String,
 }
 
 struct Series<'a> {
@@ -340,8 +327,8 @@ impl<'a> Experiment<'a> {
             groups: groups(rows),
             claims: result.claims.iter().map(Claim::of).collect(),
             plots: plots.collect(),
-            courses: StepPlot::all(result, &anchor),
-            processes: ProcessPlot::all(result, &anchor),
+            courses: course_charts::of_steps(result, &anchor),
+            processes: course_charts::of_processes(result, &anchor),
             samples: samples(result),
             refused,
             unexplained: refused > explained,
@@ -420,47 +407,14 @@ impl<'a> Plot<'a> {
     fn of(experiment: &'a ExperimentResult, metric: &'a str, id: &str) -> Self {
         let arms: Vec<&ArmResult> =
             summary::ordered(experiment).into_iter().filter(|arm| arm.metric == metric).collect();
+        let [wide, narrow] = Size::both(id, |size, id| plot::strips(experiment, metric, size, id));
         Self {
             metric,
             unit: arms.first().map_or_else(String::new, |arm| summary::scaled(experiment, arm).unit),
-            wide: plot::strips(experiment, metric, plot::Size::Wide, &format!("{id}-wide")),
-            narrow: plot::strips(experiment, metric, plot::Size::Narrow, &format!("{id}-narrow")),
+            wide,
+            narrow,
             series: arms.into_iter().map(|arm| Series::of(experiment, arm)).collect(),
         }
-    }
-}
-
-impl<'a> StepPlot<'a> {
-    fn all(experiment: &'a ExperimentResult, anchor: &str) -> Vec<Self> {
-        // No experiment on a device records it, so its program has no such charts.
-        if !cfg!(feature = "lab") {
-            return Vec::new();
-        }
-        let watched = summary::distinct(experiment.courses.iter().map(|course| course.what.as_str()));
-        let plot = |(at, what): (usize, &'a str)| {
-            let unit = experiment.courses.iter().find(|course| course.what == what).map_or("", |course| &course.unit);
-            let [wide, narrow] = [(plot::Size::Wide, "wide"), (plot::Size::Narrow, "narrow")]
-                .map(|(size, name)| step_plot::lines(experiment, what, size, &format!("{anchor}-course-{at}-{name}")));
-            Self { what, unit, wide, narrow }
-        };
-        watched.into_iter().enumerate().map(plot).collect()
-    }
-}
-
-impl<'a> ProcessPlot<'a> {
-    fn all(experiment: &'a ExperimentResult, anchor: &str) -> Vec<Self> {
-        // No experiment on a device records it, so its program has no such charts.
-        if !cfg!(feature = "lab") {
-            return Vec::new();
-        }
-        let arms = summary::distinct(experiment.processes.iter().map(|process| process.arm.as_str()));
-        let plot = |(at, arm): (usize, &'a str)| {
-            let [wide, narrow] = [(plot::Size::Wide, "wide"), (plot::Size::Narrow, "narrow")].map(|(size, name)| {
-                process_plot::rows(experiment, arm, size, &format!("{anchor}-processes-{at}-{name}"))
-            });
-            Self { arm, wide, narrow }
-        };
-        arms.into_iter().enumerate().map(plot).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 //! all names are escaped.
 
 pub mod brief;
+mod course_charts;
 pub mod evidence;
 pub mod figure;
 pub mod finding;

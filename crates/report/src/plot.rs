@@ -43,6 +43,11 @@ impl Size {
             Self::Wide => "wide",
         }
     }
+
+    /// What `draw` makes of each size, the wide one first, with an identifier that begins with `id`.
+    pub fn both<T>(id: &str, draw: impl Fn(Self, &str) -> T) -> [T; 2] {
+        [Self::Wide, Self::Narrow].map(|size| draw(size, &format!("{id}-{}", size.class())))
+    }
 }
 
 /// The strip plot of one metric of an experiment, for a page; `id` must be unique there.

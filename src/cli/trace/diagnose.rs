@@ -27,9 +27,6 @@ use brisk_trace::remedy::{Device, Mechanism, Remedies};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
-/// As `brisk trace record` has them by default.
-const BUFFER_KIB: u32 = 1024;
-const LIMIT_MIB: u32 = 64;
 
 /// Arguments of `brisk diagnose`.
 #[derive(Debug, clap::Args)]
@@ -142,8 +139,8 @@ fn recording(arguments: &Arguments, file: &Path) -> record::Arguments {
     record::Arguments {
         time: arguments.time,
         output: file.to_owned(),
-        buffer_kib: BUFFER_KIB,
-        limit_mib: LIMIT_MIB,
+        buffer_kib: record::BUFFER_KIB,
+        limit_mib: record::LIMIT_MIB,
         event: Vec::new(),
         json: false,
         command: arguments.command.clone(),

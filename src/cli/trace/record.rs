@@ -28,6 +28,9 @@ const SCHEMA: u32 = 1;
 /// loses what came since.
 const PERIOD: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Defaults of the command line.
+pub(super) const BUFFER_KIB: u32 = 1024;
+pub(super) const LIMIT_MIB: u32 = 64;
 
 /// Arguments of `brisk trace record`.
 #[derive(Debug, clap::Args)]
@@ -56,10 +59,10 @@ pub struct Arguments {
     #[arg(long, short, value_name = "FILE", default_value = "trace.dat")]
     pub(super) output: PathBuf,
     /// Memory of the kernel for the events of each CPU
-    #[arg(long, value_name = "KIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(64..=64 * 1024))]
+    #[arg(long, value_name = "KIB", default_value_t = BUFFER_KIB, value_parser = clap::value_parser!(u32).range(64..=64 * 1024))]
     pub(super) buffer_kib: u32,
     /// End when the events in FILE take this much
-    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "MIB", default_value_t = LIMIT_MIB, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) limit_mib: u32,
     /// Record this event as well
     #[arg(long, value_name = "SUBSYSTEM/EVENT", value_parser = event)]

@@ -70,7 +70,11 @@ impl TaskRunner {
     }
 
     fn wait(&self, length: Duration) {
-        thread::sleep(length * self.time_dilation);
+        thread::sleep(self.dilated(length));
+    }
+
+    fn dilated(&self, length: Duration) -> Duration {
+        length * self.time_dilation
     }
 
     /// One short-lived process of a build, from its start to its end.

@@ -34,7 +34,7 @@ impl TaskRunner {
         mut should_run: impl FnMut(&PeriodicResult) -> bool,
     ) -> PeriodicResult {
         let mut paced = PeriodicResult::default();
-        let period = pace.period * self.time_dilation;
+        let period = self.dilated(pace.period);
         let mut due = BootTime::now() + period;
         while should_run(&paced) {
             sleep_until(due);
@@ -52,7 +52,7 @@ impl TaskRunner {
 
     /// Works at `pace` for `length`; skipped pieces count as done.
     pub(super) fn run_periodic_for(&self, pace: PeriodicWork, length: Duration) -> PeriodicResult {
-        let period = pace.period * self.time_dilation;
+        let period = self.dilated(pace.period);
         let count = (length.as_secs_f64() / period.as_secs_f64()) as usize;
         self.run_periodic(pace, |paced| paced.responses_ms.len() + (paced.missed as usize) < count)
     }
