@@ -78,6 +78,68 @@ fn the_json_has_an_estimate_for_each_mechanism() {
     assert_eq!(none["windows"][0]["what_if"], Value::Null);
 }
 
+// Verifies TRACE-1, TRACE-2.
+#[test]
+fn a_trace_for_perfetto_is_explained_as_the_original_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.pftrace");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    let output = command.args(["trace", "convert", "--json"]).arg(example()).arg("-o").arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let converted: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of_text = report(&example(), &["--process", "browser"]);
+    assert_eq!(converted["events"], of_text["trace"]["events"]);
+    assert_eq!(converted["bytes"], fs::metadata(&file).unwrap().len());
+    assert_eq!(report(&file, &["--process", "browser"])["windows"], of_text["windows"]);
+    let nowhere = folder.path().join("none/a.pftrace");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    let output = command.args(["trace", "convert"]).arg(example()).arg("-o").arg(&nowhere).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && said.contains("cannot write ") && said.contains("none/a.pftrace"),
+        "{said}"
+    );
+}
+
+/// The text of this many events: two CPUs, on which an application and a hundred other threads wake each other.
+fn long_trace(events: u32) -> String {
+    let mut text = String::new();
+    for number in 0..events / 4 {
+        let (cpu, us) = (number % 2, u64::from(number) * 40);
+        let other = 100 + number / 2 % 100;
+        let (app, other) = if cpu == 0 { (7, other) } else { (8, other + 100) };
+        let mut line = |us: u64, tid: u32, event: String| {
+            text += &format!("t{tid}-{tid} [{cpu:03}] .... {}.{:06}: {event}\n", us / 1_000_000, us % 1_000_000);
+        };
+        let switch = |from: u32, to: u32| {
+            format!(
+                "sched_switch: prev_comm=t{from} prev_pid={from} prev_prio=120 prev_state=S ==> next_comm=t{to} next_pid={to} next_prio=120"
+            )
+        };
+        line(us, app, format!("sched_waking: comm=t{other} pid={other} prio=120 target_cpu={cpu:03}"));
+        line(us + 5, app, switch(app, other));
+        line(us + 20, other, format!("sched_waking: comm=t{app} pid={app} prio=120 target_cpu={cpu:03}"));
+        line(us + 25, other, switch(other, app));
+    }
+    text
+}
+
+/// Two million events in 300 MB: 150 bytes an event, and what the program takes without any.
+// Verifies TRACE-2.
+#[test]
+fn a_long_trace_takes_150_bytes_an_event() {
+    const EVENTS: u32 = 120_000;
+    const PROGRAM_BYTES: u32 = 16 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("long.txt");
+    fs::write(&file, long_trace(EVENTS)).unwrap();
+    let mut brisk = Command::new("prlimit");
+    brisk.arg(format!("--data={}", EVENTS * 150 + PROGRAM_BYTES)).arg(env!("CARGO_BIN_EXE_brisk"));
+    let output = brisk.args(["trace", "explain"]).arg(&file).args(["--process", "t7"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("until woken by"), "{output:?}");
+}
+
 // Verifies TRACE-3.
 #[test]
 fn a_trace_cut_or_torn_anywhere_adds_up_or_is_refused() {
