@@ -1,6 +1,7 @@
 //! `brisk trace explain` and `compare` from outside: their JSON adds up, and damaged files are answered with what is missing.
 
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -99,6 +100,30 @@ fn a_trace_for_perfetto_is_explained_as_the_original_is() {
         output.status.code() == Some(2) && said.contains("cannot write ") && said.contains("none/a.pftrace"),
         "{said}"
     );
+}
+
+fn pixels(png: &[u8]) -> Vec<[u8; 3]> {
+    let mut reader = png::Decoder::new(Cursor::new(png)).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut bytes).unwrap();
+    bytes.chunks_exact(3).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect()
+}
+
+// Verifies TRACE-5.
+#[test]
+fn the_waterfall_is_painted_in_light_colours() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.png");
+    let output = explain(&example(), &["--process", "browser", "--png", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let pixels = pixels(&fs::read(&file).unwrap());
+    let count = |colour: [u8; 3]| pixels.iter().filter(|pixel| **pixel == colour).count();
+    assert!(count([0xff, 0xff, 0xff]) > pixels.len() / 2, "the ground is white");
+    // Each pixel is a quarter of a unit of the drawing: 24 of 150 ms behind another thread, of 740 by 18 units.
+    let of_wait = count([0xd2, 0x48, 0x3f]) as f64;
+    let whole = 740.0 * 18.0 * 4.0;
+    assert!((0.19..0.22).contains(&(of_wait / whole)), "{of_wait} of {whole}: 24, 6 and 0.5 ms of 150 ms");
+    assert!(count([0x1d, 0x21, 0x25]) > 2_000, "there is text");
 }
 
 /// The text of this many events: two CPUs, on which an application and a hundred other threads wake each other.

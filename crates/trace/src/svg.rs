@@ -5,13 +5,16 @@ use std::fmt::Write as _;
 
 use brisk_report::svg::{Scale, escape, fit, text_width};
 
-use crate::colours::{self, COLOURS, colour};
+use crate::colours::{COLOURS, colour};
 use crate::explain::Explanation;
 use crate::launches::Launch;
 use crate::model::Trace;
 use crate::remedy::WhatIf;
 use crate::remedy::words::{outcome, sentence, together};
 use crate::words::{self, Group, ms};
+
+/// The style of the drawing, within it.
+pub const STYLE: &str = concat!(include_str!("../templates/colours.css"), include_str!("../templates/waterfall.css"));
 
 const WIDTH: f64 = 1160.0;
 const MARGIN: f64 = 24.0;
@@ -65,11 +68,10 @@ fn document(sheet: &Sheet, title: &str, description: &str) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
          role=\"img\" aria-labelledby=\"title description\">\
          <title id=\"title\">{}</title><desc id=\"description\">{}</desc>\n\
-         <style>{}{}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n{}</svg>\n",
+         <style>{}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n{}</svg>\n",
         escape(title),
         escape(description),
-        colours::STYLE,
-        include_str!("../templates/waterfall.css"),
+        STYLE,
         sheet.body
     )
 }

@@ -10,7 +10,7 @@ use anstyle::Style;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::explain::{self, Answer, Selection};
+use super::explain::{self, Answer, Files, Selection};
 use super::record;
 use crate::cli::output;
 use brisk_config::{Activation, Layers, activations};
@@ -65,12 +65,8 @@ pub struct Arguments {
     /// Keep the recording in FILE
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write a page to zoom and search in, for a browser
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Draw the waterfall as SVG
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -139,7 +135,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         lookup::support(root),
     ];
     let here = here(&answer, supports, &activations(root, &config, &found));
-    answer.write_files(arguments.html.as_deref(), arguments.svg.as_deref())?;
+    answer.write(&arguments.files)?;
     let report = Report { schema: SCHEMA, recording: &summary, explained: explain::report(&answer), here: &here };
     output::print(&report, arguments.json, |_| text(&answer, &here, &found, arguments.output.as_deref()))?;
     Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })

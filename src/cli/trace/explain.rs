@@ -64,15 +64,26 @@ pub struct Arguments {
     /// Estimate what these mechanisms would have removed, or `none`
     #[arg(long, value_name = "MECHANISM,...", default_value = "launch,placement,lookup", value_parser = mechanisms)]
     with: Mechanisms,
+    #[command(flatten)]
+    files: Files,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What an explanation is written to as well.
+#[derive(Debug, clap::Args)]
+pub(super) struct Files {
     /// Write a page to zoom and search in, for a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Draw the waterfall as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    /// Paint the waterfall as PNG, in light colours
+    #[cfg(feature = "chart")]
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
 }
 
 /// Seconds with decimals.
@@ -138,7 +149,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let selection = Selection { launch, process, thread: *thread, from: *from, to: *to, ..Selection::default() };
     let mut answer = answer(&arguments.trace, &selection)?;
     answer.estimate(&Remedies { with: arguments.with.0.clone(), ..Remedies::default() });
-    answer.write_files(arguments.html.as_deref(), arguments.svg.as_deref())?;
+    answer.write(&arguments.files)?;
     output::print(&report(&answer), arguments.json, |_| text(&answer))?;
     Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -152,22 +163,28 @@ impl Answer {
         }
     }
 
-    /// Writes the page and the drawing, where anything was explained.
+    /// Writes the files, where anything was explained.
     ///
     /// # Errors
-    /// When a file cannot be written.
-    pub(super) fn write_files(&self, page: Option<&Path>, drawing: Option<&Path>) -> anyhow::Result<()> {
+    /// When a file cannot be written, or the machine has no font for a PNG.
+    pub(super) fn write(&self, files: &Files) -> anyhow::Result<()> {
         let Some(explanation) = self.explanations.first() else { return Ok(()) };
         let explained = (explanation, self.what_if.as_ref());
-        let write = |file: &Path, text: String| {
-            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+        let write = |file: &Path, bytes: &[u8]| {
+            std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
         };
-        if let Some(file) = page {
-            write(file, html::render(&self.trace, explained, &self.launches, self.launch, &missing(self)))?;
+        let launch = self.launch.map(|place| &self.launches[place]);
+        let drawing = || svg::render(&self.trace, explained, launch, &missing(self));
+        if let Some(file) = &files.html {
+            let page = html::render(&self.trace, explained, &self.launches, self.launch, &missing(self));
+            write(file, page.as_bytes())?;
         }
-        if let Some(file) = drawing {
-            let launch = self.launch.map(|place| &self.launches[place]);
-            write(file, svg::render(&self.trace, explained, launch, &missing(self)))?;
+        if let Some(file) = &files.svg {
+            write(file, drawing().as_bytes())?;
+        }
+        #[cfg(feature = "chart")]
+        if let Some(file) = &files.png {
+            write(file, &brisk_chart::png::of_svg(&drawing(), svg::STYLE)?)?;
         }
         Ok(())
     }

@@ -118,14 +118,14 @@ pub(super) enum Until {
     Exit(Child),
     /// With the launch that has ended.
     #[cfg(feature = "trace")]
-    Launch(NextLaunch, Option<SeenLaunch>),
+    Launch(Box<NextLaunch>, Option<SeenLaunch>),
 }
 
 impl Until {
     fn begin(arguments: &Arguments, root: &Root) -> anyhow::Result<Self> {
         #[cfg(feature = "trace")]
         if let Some(wanted) = &arguments.launches {
-            return Ok(Self::Launch(NextLaunch::begin(root, wanted.clone())?, None));
+            return Ok(Self::Launch(Box::new(NextLaunch::begin(root, wanted.clone())?), None));
         }
         let _ = root;
         let Some((program, rest)) = arguments.command.split_first() else {

@@ -20,11 +20,11 @@ while [ "$i" -lt 60000 ]; do i=$((i + 1)); done
 read -r ran waited _ </proc/self/schedstat
 echo "$ran $waited"
 END
+# Long enough to be no helper.
 cat >/long <<'END'
 #!/bin/sh
-/victim
-/victim
-/victim
+i=0
+while [ "$i" -lt 240000 ]; do i=$((i + 1)); done
 END
 # More events than a small disk holds.
 cat >/forks <<'END'
