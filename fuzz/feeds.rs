@@ -116,6 +116,12 @@ pub fn trace_files(bytes: &[u8]) {
     let Ok(trace) = brisk::trace::read::read_bytes(std::path::Path::new("fuzz"), bytes) else { return };
     let timelines = brisk::trace::threads::resolve(&trace);
     let (from_ns, to_ns) = (trace.start_ns(), trace.end_ns());
+    let mut converted = Vec::new();
+    brisk::trace::perfetto::write(&trace, &mut converted).unwrap();
+    // Forged numbers of threads that no kernel has are refused.
+    if let Ok(again) = brisk::trace::read::read_bytes(std::path::Path::new("fuzz"), &converted) {
+        assert!(again.counts.switches <= trace.counts.switches);
+    }
     if from_ns == to_ns {
         return;
     }
@@ -139,6 +145,8 @@ pub fn trace_files(bytes: &[u8]) {
         assert_eq!(what_if.left_ns.iter().sum::<u64>() + what_if.removed_ns, parts_ns);
         let page = brisk::trace::html::render(&trace, (&explanation, Some(&what_if)), &launches, None, &[]);
         assert!(page.trim_end().ends_with("</html>"));
+        let drawing = brisk::trace::svg::render(&trace, (&explanation, Some(&what_if)), None, &[]);
+        assert!(drawing.ends_with("</svg>\n") && drawing.len() < 4 << 20);
     }
 }
 

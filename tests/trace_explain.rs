@@ -1,6 +1,7 @@
 //! `brisk trace explain` and `compare` from outside: their JSON adds up, and damaged files are answered with what is missing.
 
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -76,6 +77,92 @@ fn the_json_has_an_estimate_for_each_mechanism() {
     assert_eq!(one["windows"][0]["what_if"]["estimates"].as_array().unwrap().as_slice(), &estimates[2..]);
     let none = report(&example(), &["--process", "browser", "--with", "none"]);
     assert_eq!(none["windows"][0]["what_if"], Value::Null);
+}
+
+// Verifies TRACE-1, TRACE-2.
+#[test]
+fn a_trace_for_perfetto_is_explained_as_the_original_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.pftrace");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    let output = command.args(["trace", "convert", "--json"]).arg(example()).arg("-o").arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let converted: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of_text = report(&example(), &["--process", "browser"]);
+    assert_eq!(converted["events"], of_text["trace"]["events"]);
+    assert_eq!(converted["bytes"], fs::metadata(&file).unwrap().len());
+    assert_eq!(report(&file, &["--process", "browser"])["windows"], of_text["windows"]);
+    let nowhere = folder.path().join("none/a.pftrace");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    let output = command.args(["trace", "convert"]).arg(example()).arg("-o").arg(&nowhere).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && said.contains("cannot write ") && said.contains("none/a.pftrace"),
+        "{said}"
+    );
+}
+
+fn pixels(png: &[u8]) -> Vec<[u8; 3]> {
+    let mut reader = png::Decoder::new(Cursor::new(png)).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut bytes).unwrap();
+    bytes.chunks_exact(3).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect()
+}
+
+// Verifies TRACE-5.
+#[test]
+fn the_waterfall_is_painted_in_light_colours() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.png");
+    let output = explain(&example(), &["--process", "browser", "--png", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let pixels = pixels(&fs::read(&file).unwrap());
+    let count = |colour: [u8; 3]| pixels.iter().filter(|pixel| **pixel == colour).count();
+    assert!(count([0xff, 0xff, 0xff]) > pixels.len() / 2, "the ground is white");
+    // Each pixel is a quarter of a unit of the drawing: 24 of 150 ms behind another thread, of 740 by 18 units.
+    let of_wait = count([0xd2, 0x48, 0x3f]) as f64;
+    let whole = 740.0 * 18.0 * 4.0;
+    assert!((0.19..0.22).contains(&(of_wait / whole)), "{of_wait} of {whole}: 24, 6 and 0.5 ms of 150 ms");
+    assert!(count([0x1d, 0x21, 0x25]) > 2_000, "there is text");
+}
+
+/// The text of this many events: two CPUs, on which an application and a hundred other threads wake each other.
+fn long_trace(events: u32) -> String {
+    let mut text = String::new();
+    for number in 0..events / 4 {
+        let (cpu, us) = (number % 2, u64::from(number) * 40);
+        let other = 100 + number / 2 % 100;
+        let (app, other) = if cpu == 0 { (7, other) } else { (8, other + 100) };
+        let mut line = |us: u64, tid: u32, event: String| {
+            text += &format!("t{tid}-{tid} [{cpu:03}] .... {}.{:06}: {event}\n", us / 1_000_000, us % 1_000_000);
+        };
+        let switch = |from: u32, to: u32| {
+            format!(
+                "sched_switch: prev_comm=t{from} prev_pid={from} prev_prio=120 prev_state=S ==> next_comm=t{to} next_pid={to} next_prio=120"
+            )
+        };
+        line(us, app, format!("sched_waking: comm=t{other} pid={other} prio=120 target_cpu={cpu:03}"));
+        line(us + 5, app, switch(app, other));
+        line(us + 20, other, format!("sched_waking: comm=t{app} pid={app} prio=120 target_cpu={cpu:03}"));
+        line(us + 25, other, switch(other, app));
+    }
+    text
+}
+
+/// Two million events in 300 MB: 150 bytes an event, and what the program takes without any.
+// Verifies TRACE-2.
+#[test]
+fn a_long_trace_takes_150_bytes_an_event() {
+    const EVENTS: u32 = 120_000;
+    const PROGRAM_BYTES: u32 = 16 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("long.txt");
+    fs::write(&file, long_trace(EVENTS)).unwrap();
+    let mut brisk = Command::new("prlimit");
+    brisk.arg(format!("--data={}", EVENTS * 150 + PROGRAM_BYTES)).arg(env!("CARGO_BIN_EXE_brisk"));
+    let output = brisk.args(["trace", "explain"]).arg(&file).args(["--process", "t7"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("until woken by"), "{output:?}");
 }
 
 // Verifies TRACE-3.

@@ -1,4 +1,4 @@
-//! Opens the page of `brisk trace explain --html` in headless Chromium and operates it as a user does.
+//! Opens what `brisk trace explain` writes in headless Chromium: the page, which is operated as a user does, and the drawing.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,13 +10,44 @@ use crate::devtools::Tab;
 /// The report's checks of what is visible; its checks of structure do not fit a page with a script.
 const CHECKS: &str = include_str!("../report_browser/checks.js");
 
+/// Texts of a drawing that are outside of it, overlap or have too little contrast.
+const FAULTS_OF_DRAWING: &str = "(() => {
+  const view = document.documentElement.viewBox.baseVal;
+  const luminance = (colour) => {
+    const parts = colour.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255);
+    const linear = parts.map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const ground = luminance(getComputedStyle(document.querySelector('.ground')).fill);
+  const texts = [...document.querySelectorAll('text')].map((text) => [text, text.getBBox()]);
+  const wrong = [];
+  texts.forEach(([text, box], at) => {
+    const name = text.textContent;
+    if (box.x < 0 || box.y < 0 || box.x + box.width > view.width || box.y + box.height > view.height) wrong.push(`outside: ${name}`);
+    const light = luminance(getComputedStyle(text).fill);
+    const ratio = (Math.max(light, ground) + 0.05) / (Math.min(light, ground) + 0.05);
+    if (ratio < 4.5) wrong.push(`contrast ${ratio}: ${name}`);
+    for (const [other, its] of texts.slice(at + 1)) {
+      const across = Math.min(box.x + box.width, its.x + its.width) - Math.max(box.x, its.x);
+      const down = Math.min(box.y + box.height, its.y + its.height) - Math.max(box.y, its.y);
+      if (across > 0.5 && down > 2) wrong.push(`overlap: ${name} and ${other.textContent}`);
+    }
+  });
+  return [texts.length, wrong];
+})()";
+
 /// The example's page.
 fn open() -> Option<Tab> {
+    opened("html")
+}
+
+/// The example's explanation as a file of this kind.
+fn opened(kind: &str) -> Option<Tab> {
     let mut page = Tab::open()?;
-    let file = page.browser.folder().join("trace.html");
+    let file = page.browser.folder().join(format!("trace.{kind}"));
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/trace.in/launch.txt");
     let mut brisk = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    brisk.args(["trace", "explain"]).arg(example).args(["--process", "browser", "--html"]).arg(&file);
+    brisk.args(["trace", "explain"]).arg(example).args(["--process", "browser"]).arg(format!("--{kind}")).arg(&file);
     assert!(brisk.output().unwrap().status.success());
     page.set(1200, "light", "");
     page.show(&file);
@@ -59,6 +90,24 @@ fn the_page_of_a_trace_has_no_errors_and_fits_every_width() {
          .getImageData(0, 0, canvas.width, canvas.height).data.buffer); return new Set(pixels).size; })()",
     );
     assert!(colours.as_u64().unwrap_or(0) > 20, "{colours} colours");
+}
+
+// Verifies TRACE-5.
+#[test]
+fn the_drawing_of_a_trace_can_be_read_in_light_and_dark() {
+    let Some(mut page) = opened("svg") else { return };
+    let mut grounds = Vec::new();
+    for scheme in ["light", "dark"] {
+        page.set(1200, scheme, "");
+        let found = evaluate(&mut page, FAULTS_OF_DRAWING);
+        assert!(found[0].as_u64().unwrap() > 40, "{found:#}");
+        assert_eq!(found[1], json!([]), "{scheme}: {found:#}");
+        grounds.push(evaluate(&mut page, "getComputedStyle(document.querySelector('.ground')).fill"));
+    }
+    assert_ne!(grounds[0], grounds[1]);
+    let requests = page.browser.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
+    let urls: Vec<String> = requests.map(|event| event["params"]["request"]["url"].to_string()).collect();
+    assert!(urls.iter().all(|url| url.ends_with("trace.svg\"")), "{urls:?}");
 }
 
 // Verifies TRACE-5.

@@ -1,4 +1,4 @@
-//! The chart as PNG: its SVG painted in light colours, at twice its size, with the machine's fonts.
+//! The chart as PNG: its SVG painted in light colours, at twice its size, with the machine's fonts. Other drawings are painted too.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -40,7 +40,15 @@ pub enum PngError {
 /// # Errors
 /// [`PngError`]
 pub fn render(boot: &Boot) -> Result<Vec<u8>, PngError> {
-    let drawing = svg::render(boot).replacen(svg::STYLE, &in_light_colours(svg::STYLE), 1);
+    of_svg(&svg::render(boot), svg::STYLE)
+}
+
+/// Paints a drawing, whose `style` begins with its variables: first those of light colours, then those of dark ones.
+///
+/// # Errors
+/// [`PngError`]
+pub fn of_svg(drawing: &str, style: &str) -> Result<Vec<u8>, PngError> {
+    let drawing = drawing.replacen(style, &in_light_colours(style), 1);
     let fonts = fonts_for(&drawing, Path::new(USUAL_FONTS));
     paint(&drawing, fonts)
 }
@@ -123,8 +131,8 @@ fn in_light_colours(style: &str) -> String {
             variables.push((name.trim(), value.trim()));
         }
     }
-    let rules = style.lines().skip_while(|line| !line.starts_with(".chart text"));
-    let mut plain = rules.collect::<Vec<_>>().join("\n");
+    // The block of the dark ones ends with two braces.
+    let mut plain = style.rsplit_once("} }\n").map_or(style, |(_, rules)| rules).to_owned();
     for (name, value) in variables {
         plain = plain.replace(&format!("var({name})"), value);
     }

@@ -1,10 +1,12 @@
 //! Records the kernel's trace events on the device, as a file of trace-cmd.
 //!
 //! The kernel's own pages are written as they are, so that recording costs little; what reads them runs elsewhere. [`header`]
-//! lays the file out, [`file`](mod@file) keeps it readable at every moment, [`recording`] reads the kernel's buffers.
+//! lays the file out, [`file`](mod@file) keeps it readable at every moment, [`recording`] reads the kernel's buffers, and
+//! [`next_launch`] tells when a launch has ended.
 
 pub mod file;
 pub mod header;
+pub mod next_launch;
 pub mod recording;
 #[cfg(test)]
 mod sample;

@@ -6,30 +6,18 @@ use std::collections::HashMap;
 use askama::Template;
 use serde_json::{Value, json};
 
-use crate::explain::{Cause, Explanation};
+use crate::colours::{self, COLOURS, colour};
+use crate::explain::Explanation;
 use crate::launches::Launch;
 use crate::model::{Tid, Trace};
 use crate::remedy::words::{outcome, sentence, together};
 use crate::remedy::{Estimate, WhatIf};
 use crate::words::{self, Group, ms};
 
-/// The class of a part's colour, and what the legend says of it.
-const COLOURS: [(&str, &str); 10] = [
-    ("full", "running at full speed"),
-    ("frequency", "slowed by frequency"),
-    ("core", "slowed by a smaller core"),
-    ("running", "running, frequency unknown"),
-    ("runnable", "runnable, waiting for a CPU"),
-    ("storage", "storage"),
-    ("memory", "page faults, reclaim"),
-    ("wait", "locks, binder, waits in the kernel"),
-    ("sleep", "sleeping"),
-    ("unknown", "unknown, stopped or not existing"),
-];
-
 #[derive(Template)]
 #[template(path = "trace.html")]
 struct Page<'a> {
+    colours: &'static str,
     style: &'static str,
     script: &'static str,
     title: String,
@@ -91,13 +79,7 @@ pub fn render(
 ) -> String {
     let groups = words::groups(explanation);
     let seconds = |ns: u64| format!("{:.6} s", ns as f64 / 1e9);
-    let Explanation { thread, tid, process, from_ns, to_ns, .. } = explanation;
-    let what = launch.map_or_else(|| thread.clone(), |place| format!("Launch of {}", launches[place].name));
-    let facts = [
-        format!("thread {thread} ({tid}) of process {process}"),
-        format!("{} to {}", seconds(*from_ns), seconds(*to_ns)),
-        format!("{} events of {}", trace.events.len(), trace.format),
-    ];
+    let title = words::title(explanation, launch.map(|place| &launches[place]));
     let launches = launches.iter().enumerate().map(|(place, it)| LaunchLine {
         is_shown: launch == Some(place),
         name: &it.name,
@@ -113,10 +95,11 @@ pub fn render(
         text: group.text.clone(),
     });
     let page = Page {
+        colours: colours::STYLE,
         style: include_str!("../templates/trace.css"),
         script: include_str!("../templates/trace.js"),
-        title: format!("{what}: where {} went", ms(to_ns - from_ns)),
-        facts: facts.join(" \u{b7} "),
+        title,
+        facts: words::facts(explanation, trace),
         sentence: sentence(explanation, what_if),
         missing,
         launches: launches.collect(),
@@ -141,22 +124,6 @@ fn segments(explanation: &Explanation, group: &Group) -> Vec<Segment> {
         Segment { class: COLOURS[colour(part.cause)].0, from: from - width, width }
     });
     segments.collect()
-}
-
-/// The place in [`COLOURS`].
-fn colour(cause: Cause) -> usize {
-    match cause {
-        Cause::FullSpeed => 0,
-        Cause::Frequency => 1,
-        Cause::SmallerCore => 2,
-        Cause::Running => 3,
-        Cause::Runnable | Cause::IdleExit => 4,
-        Cause::Storage => 5,
-        Cause::PageFault | Cause::SwapIn | Cause::Reclaim => 6,
-        Cause::Binder | Cause::Lock | Cause::Uninterruptible => 7,
-        Cause::Sleeping => 8,
-        Cause::Stopped | Cause::Absent | Cause::Unknown => 9,
-    }
 }
 
 /// What the script draws. Times are nanoseconds of the window; a step is `[from, length, thread, CPU, kHz, [part, ns, ...]]`.

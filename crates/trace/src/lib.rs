@@ -5,6 +5,7 @@
 //! function, linear in the events.
 
 pub mod collect;
+mod colours;
 pub mod compare;
 pub mod explain;
 pub mod html;
@@ -12,10 +13,13 @@ pub mod json;
 pub mod launches;
 pub mod model;
 pub mod path;
+pub mod perfetto;
+mod perfetto_schema;
 pub mod read;
 pub mod remedy;
 #[cfg(test)]
 mod sample;
+pub mod svg;
 pub mod target;
 pub mod threads;
 pub mod waterfall;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::explain::{Cause, Explanation, OnBehalf, Part};
+use crate::launches::Launch;
+use crate::model::Trace;
 
 /// How many groups the first sentence names.
 const IN_SENTENCE: usize = 4;
@@ -50,10 +52,10 @@ fn group(explanation: &Explanation, numbers: Vec<usize>) -> Group {
         }
         None if parts.len() == 1 => {
             let text = phrase(first.cause, first.subject.as_deref());
-            (title(first.cause).to_owned(), text.clone(), text)
+            (of_any(first.cause).to_owned(), text.clone(), text)
         }
         None => {
-            let title = title(first.cause);
+            let title = of_any(first.cause);
             let members = members(&parts, |part| part.subject.clone().unwrap_or_else(|| "unknown".to_owned()));
             (title.to_owned(), title.to_owned(), format!("{title}: {members}"))
         }
@@ -85,7 +87,7 @@ fn waited(on_behalf: &OnBehalf, times: u64) -> String {
 }
 
 /// A cause of any subject.
-fn title(cause: Cause) -> &'static str {
+fn of_any(cause: Cause) -> &'static str {
     match cause {
         Cause::FullSpeed => "running at full speed",
         Cause::Frequency => "running slowed by frequency",
@@ -109,7 +111,7 @@ fn title(cause: Cause) -> &'static str {
 
 /// A cause with its subject.
 pub fn phrase(cause: Cause, subject: Option<&str>) -> String {
-    let text = title(cause);
+    let text = of_any(cause);
     match (cause, subject) {
         (Cause::Frequency, Some(cpu)) => format!("running slowed by the frequency of {cpu}"),
         (Cause::SmallerCore, Some(cpu)) => format!("{text}, {cpu}"),
@@ -133,6 +135,24 @@ pub fn sentence(explanation: &Explanation, remark: impl Fn(&Group) -> String) ->
     let named = named.map(|group| format!("{} {}{}", ms(group.ns), group.name, remark(group)));
     let named: Vec<String> = named.collect();
     format!("{}: {}", ms(explanation.to_ns - explanation.from_ns), named.join(", "))
+}
+
+/// What is explained, of a launch or of a thread.
+pub fn title(explanation: &Explanation, launch: Option<&Launch>) -> String {
+    let what = launch.map_or_else(|| explanation.thread.clone(), |launch| format!("Launch of {}", launch.name));
+    format!("{what}: where {} went", ms(explanation.to_ns - explanation.from_ns))
+}
+
+/// The thread, the window and the trace.
+pub fn facts(explanation: &Explanation, trace: &Trace) -> String {
+    let Explanation { thread, tid, process, from_ns, to_ns, .. } = explanation;
+    let seconds = |ns: &u64| format!("{:.6} s", *ns as f64 / 1e9);
+    let facts = [
+        format!("thread {thread} ({tid}) of process {process}"),
+        format!("{} to {}", seconds(from_ns), seconds(to_ns)),
+        format!("{} events of {}", trace.events.len(), trace.format),
+    ];
+    facts.join(" \u{b7} ")
 }
 
 /// Milliseconds with microseconds; longer times have fewer decimals.

@@ -10,7 +10,7 @@ use anstyle::Style;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::explain::{self, Answer, Selection};
+use super::explain::{self, Answer, Files, Selection};
 use super::record;
 use crate::cli::output;
 use brisk_config::{Activation, Layers, activations};
@@ -35,19 +35,27 @@ Records the scheduler of this device as `brisk trace record` does, explains the 
 `brisk trace explain` does, estimates what launch, placement and lookup would have removed of it, and
 says which of them this device supports. It changes nothing, and needs root and tracefs.
 
-With COMMAND the longest launch of it and what it starts is explained. Without it, start an application while it records:
-the first launch that is found is explained, or that of --launch, or the process of --process.
+With COMMAND the longest launch of it and what it starts is explained; with --launches the next launch of any program, or of
+the one called NAME, which ends the recording. Otherwise start an application while it records: the first launch that is
+found is explained, or that of --launch, or the process of --process.
+
+A launch ends when its program sleeps for 200 ms or exits; one that exits within 200 ms is a helper and is passed over.
 
 Exit code 0 when a launch or a process was explained, 1 when none was found, 2 after an error.
 
 Examples:
   sudo brisk diagnose -- su user -c browser
+  sudo brisk diagnose --launches
+  sudo brisk diagnose --launches=browser --html slow.html
   sudo brisk diagnose -t 5s --process browser
   sudo brisk diagnose -t 20s --output slow.dat --html slow.html")]
 pub struct Arguments {
     /// Record this long, as 5s or 500ms
     #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = record::duration, conflicts_with = "command")]
     time: Duration,
+    /// Record until a launch has ended, and explain it: of any program, or of the one called NAME
+    #[arg(long, value_name = "NAME", require_equals = true, conflicts_with_all = ["time", "command", "launch", "process"])]
+    launches: Option<Option<String>>,
     /// Explain this launch: its number in the list, or its name
     #[arg(long, value_name = "N|NAME", conflicts_with = "process")]
     launch: Option<String>,
@@ -57,9 +65,8 @@ pub struct Arguments {
     /// Keep the recording in FILE
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write a page to zoom and search in, for a browser
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -104,10 +111,11 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             (Some(folder), file)
         }
     };
-    let (summary, pid) = record::recorded(&recording(arguments, &file), root)?;
+    let (summary, until) = record::recorded(&recording(arguments, &file), root)?;
     let is_command = arguments.launch.is_none() && arguments.process.is_none();
     let selection = Selection {
-        command: pid.filter(|_| is_command),
+        command: until.pid().filter(|_| is_command),
+        is_unseen: until.pid().is_none() && arguments.launches.is_some(),
         launch: arguments.launch.clone(),
         process: arguments.process.clone(),
         ..Selection::default()
@@ -127,9 +135,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         lookup::support(root),
     ];
     let here = here(&answer, supports, &activations(root, &config, &found));
-    if let Some(file) = &arguments.html {
-        answer.write_page(file)?;
-    }
+    answer.write(&arguments.files)?;
     let report = Report { schema: SCHEMA, recording: &summary, explained: explain::report(&answer), here: &here };
     output::print(&report, arguments.json, |_| text(&answer, &here, &found, arguments.output.as_deref()))?;
     Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -143,6 +149,7 @@ fn recording(arguments: &Arguments, file: &Path) -> record::Arguments {
         limit_mib: record::LIMIT_MIB,
         event: Vec::new(),
         json: false,
+        launches: arguments.launches.clone(),
         command: arguments.command.clone(),
     }
 }

@@ -15,7 +15,7 @@ use brisk_trace::model::Tid;
 use brisk_trace::remedy::{self, Mechanism, Remedies, WhatIf, what_if};
 use brisk_trace::target::{self, TargetError, Wanted};
 use brisk_trace::threads::{self, Timelines};
-use brisk_trace::{Trace, html, read, waterfall, words};
+use brisk_trace::{Trace, html, read, svg, waterfall, words};
 
 /// Arguments of `brisk trace explain`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ busiest processes are listed.
 Examples:
   brisk trace explain trace.pftrace
   brisk trace explain trace.pftrace --launch com.example.shop --html shop.html
-  brisk trace explain trace.dat --process browser
+  brisk trace explain trace.dat --process browser --svg browser.svg
   brisk trace explain trace.dat --process browser --with launch,placement
   brisk trace explain trace.txt --thread 4711 --from 12.5 --to 13 --json")]
 pub struct Arguments {
@@ -64,12 +64,26 @@ pub struct Arguments {
     /// Estimate what these mechanisms would have removed, or `none`
     #[arg(long, value_name = "MECHANISM,...", default_value = "launch,placement,lookup", value_parser = mechanisms)]
     with: Mechanisms,
-    /// Write a page to zoom and search in, for a browser
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// What an explanation is written to as well.
+#[derive(Debug, clap::Args)]
+pub(super) struct Files {
+    /// Write a page to zoom and search in, for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Draw the waterfall as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Paint the waterfall as PNG, in light colours
+    #[cfg(feature = "chart")]
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
 }
 
 /// Seconds with decimals.
@@ -103,6 +117,8 @@ fn mechanisms(text: &str) -> Result<Mechanisms, String> {
 pub(super) struct Selection {
     /// The longest launch of this process and its descendants, where they have one; else `launch`.
     pub command: Option<Tid>,
+    /// A launch was awaited and has not come: none is explained.
+    pub is_unseen: bool,
     pub launch: Option<String>,
     pub process: Option<String>,
     pub thread: Option<u32>,
@@ -133,9 +149,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let selection = Selection { launch, process, thread: *thread, from: *from, to: *to, ..Selection::default() };
     let mut answer = answer(&arguments.trace, &selection)?;
     answer.estimate(&Remedies { with: arguments.with.0.clone(), ..Remedies::default() });
-    if let Some(file) = &arguments.html {
-        answer.write_page(file)?;
-    }
+    answer.write(&arguments.files)?;
     output::print(&report(&answer), arguments.json, |_| text(&answer))?;
     Ok(if answer.explanations.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -149,15 +163,30 @@ impl Answer {
         }
     }
 
-    /// Writes the page, where anything was explained.
+    /// Writes the files, where anything was explained.
     ///
     /// # Errors
-    /// When the file cannot be written.
-    pub(super) fn write_page(&self, file: &Path) -> anyhow::Result<()> {
+    /// When a file cannot be written, or the machine has no font for a PNG.
+    pub(super) fn write(&self, files: &Files) -> anyhow::Result<()> {
         let Some(explanation) = self.explanations.first() else { return Ok(()) };
         let explained = (explanation, self.what_if.as_ref());
-        let page = html::render(&self.trace, explained, &self.launches, self.launch, &missing(self));
-        std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))
+        let write = |file: &Path, bytes: &[u8]| {
+            std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
+        };
+        let launch = self.launch.map(|place| &self.launches[place]);
+        let drawing = || svg::render(&self.trace, explained, launch, &missing(self));
+        if let Some(file) = &files.html {
+            let page = html::render(&self.trace, explained, &self.launches, self.launch, &missing(self));
+            write(file, page.as_bytes())?;
+        }
+        if let Some(file) = &files.svg {
+            write(file, drawing().as_bytes())?;
+        }
+        #[cfg(feature = "chart")]
+        if let Some(file) = &files.png {
+            write(file, &brisk_chart::png::of_svg(&drawing(), svg::STYLE)?)?;
+        }
+        Ok(())
     }
 }
 
@@ -186,6 +215,7 @@ pub(super) fn answer(path: &Path, selection: &Selection) -> anyhow::Result<Answe
             let launches = launches::find(trace, timelines);
             let of_command = selection.command.and_then(|command| launch_of(timelines, &launches, command));
             answer.launch = match of_command {
+                _ if selection.is_unseen => None,
                 Some(place) => Some(place),
                 None => launch(&launches, selection.launch.as_deref())?,
             };

@@ -3,6 +3,8 @@
 #[cfg(feature = "trace")]
 mod compare;
 #[cfg(feature = "trace")]
+mod convert;
+#[cfg(feature = "trace")]
 pub mod diagnose;
 #[cfg(feature = "trace")]
 mod explain;
@@ -30,6 +32,9 @@ enum Command {
     /// Compare the same launch in two traces
     #[cfg(feature = "trace")]
     Compare(compare::Arguments),
+    /// Write a trace as Perfetto's, for ui.perfetto.dev
+    #[cfg(feature = "trace")]
+    Convert(convert::Arguments),
 }
 
 /// Runs `brisk trace`.
@@ -43,5 +48,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Command::Explain(arguments) => explain::run(arguments),
         #[cfg(feature = "trace")]
         Command::Compare(arguments) => compare::run(arguments),
+        #[cfg(feature = "trace")]
+        Command::Convert(arguments) => convert::run(arguments),
     }
 }

@@ -19,8 +19,12 @@ use signal_hook::flag;
 use tracing::Level;
 
 use crate::cli::{log, output};
+#[cfg(feature = "trace")]
+use brisk_recorder::next_launch::{NextLaunch, SeenLaunch};
 use brisk_recorder::{Options, Recording, Summary};
 use brisk_sys::{BootTime, Root, process};
+#[cfg(feature = "trace")]
+use brisk_trace::threads::readable;
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -55,6 +59,10 @@ pub struct Arguments {
     /// Record this long, as 5s or 500ms
     #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = duration, conflicts_with = "command")]
     pub(super) time: Duration,
+    /// Record until a launch has ended: of any program, or of the one called NAME
+    #[cfg(feature = "trace")]
+    #[arg(long, value_name = "NAME", require_equals = true, conflicts_with_all = ["time", "command"])]
+    pub(super) launches: Option<Option<String>>,
     /// Write the recording to FILE
     #[arg(long, short, value_name = "FILE", default_value = "trace.dat")]
     pub(super) output: PathBuf,
@@ -100,6 +108,79 @@ struct Report<'a> {
     schema: u32,
     #[serde(flatten)]
     summary: &'a Summary,
+    #[cfg(feature = "trace")]
+    launch: Option<&'a SeenLaunch>,
+}
+
+/// What ends a recording, besides a signal and a full file.
+pub(super) enum Until {
+    Time(BootTime),
+    Exit(Child),
+    /// With the launch that has ended.
+    #[cfg(feature = "trace")]
+    Launch(Box<NextLaunch>, Option<SeenLaunch>),
+}
+
+impl Until {
+    fn begin(arguments: &Arguments, root: &Root) -> anyhow::Result<Self> {
+        #[cfg(feature = "trace")]
+        if let Some(wanted) = &arguments.launches {
+            return Ok(Self::Launch(Box::new(NextLaunch::begin(root, wanted.clone())?), None));
+        }
+        let _ = root;
+        let Some((program, rest)) = arguments.command.split_first() else {
+            return Ok(Self::Time(BootTime::now() + arguments.time));
+        };
+        // Its end interrupts the wait.
+        flag::register(SIGCHLD, Arc::default()).context("cannot receive signals")?;
+        let child = Command::new(program).args(rest).spawn();
+        child.map(Self::Exit).with_context(|| format!("cannot run {}", program.display()))
+    }
+
+    /// How long it may last still; nothing when it is over.
+    fn left(&mut self) -> anyhow::Result<Duration> {
+        let is_over = match self {
+            Self::Time(end) => return Ok(*end - BootTime::now()),
+            Self::Exit(child) => child.try_wait().context("cannot wait for the command")?.is_some(),
+            #[cfg(feature = "trace")]
+            Self::Launch(next, ended) => {
+                *ended = next.ended()?;
+                ended.is_some()
+            }
+        };
+        Ok(if is_over { Duration::ZERO } else { PERIOD })
+    }
+
+    /// What came of it, for users.
+    fn words(&self) -> String {
+        match self {
+            Self::Time(_) | Self::Exit(_) => String::new(),
+            #[cfg(feature = "trace")]
+            Self::Launch(_, Some(SeenLaunch { pid, name })) => {
+                format!("The launch of {} ({pid}) has ended.\n", readable(name))
+            }
+            #[cfg(feature = "trace")]
+            Self::Launch(_, None) => "note: no launch has ended meanwhile\n".to_owned(),
+        }
+    }
+
+    /// The launch that was seen.
+    #[cfg(feature = "trace")]
+    fn launch(&self) -> Option<&SeenLaunch> {
+        match self {
+            Self::Launch(_, launch) => launch.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The process of the command, or of the launch.
+    #[cfg(feature = "trace")]
+    pub(super) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Exit(child) => Some(child.id()),
+            _ => self.launch().map(|launch| launch.pid),
+        }
+    }
 }
 
 /// Records, and prints what was recorded.
@@ -107,16 +188,22 @@ struct Report<'a> {
 /// # Errors
 /// When nothing can be recorded, the command not be run, or the file not be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let (summary, _) = recorded(arguments, root)?;
-    output::print(&Report { schema: SCHEMA, summary: &summary }, arguments.json, |_| text(&summary, arguments))?;
+    let (summary, until) = recorded(arguments, root)?;
+    let report = Report {
+        schema: SCHEMA,
+        summary: &summary,
+        #[cfg(feature = "trace")]
+        launch: until.launch(),
+    };
+    output::print(&report, arguments.json, |_| text(&summary, &until, arguments))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Records into the file; returns the number of the command's process as well.
+/// Records into the file; returns what ended the recording as well.
 ///
 /// # Errors
 /// As [`run`].
-pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Summary, Option<u32>)> {
+pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Summary, Until)> {
     log::start(Level::WARN);
     let signal = Arc::new(AtomicUsize::new(0));
     for number in [SIGHUP, SIGINT, SIGTERM] {
@@ -129,50 +216,32 @@ pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Su
         events: arguments.event.clone(),
     };
     let mut recording = Recording::start(root, &options)?;
-    let mut child = match start(&arguments.command) {
-        Ok(child) => child,
+    let mut until = match Until::begin(arguments, root) {
+        Ok(until) => until,
         Err(error) => {
             // It has nothing of use. That it cannot be removed is less than why there is nothing.
             let _ = fs::remove_file(&arguments.output);
             return Err(error);
         }
     };
-    record(&mut recording, child.as_mut(), arguments.time, &signal)?;
-    Ok((recording.finish()?, child.map(|child| child.id())))
+    record(&mut recording, &mut until, &signal)?;
+    Ok((recording.finish()?, until))
 }
 
-fn start(command: &[OsString]) -> anyhow::Result<Option<Child>> {
-    let Some((program, rest)) = command.split_first() else { return Ok(None) };
-    // Its end interrupts the wait.
-    flag::register(SIGCHLD, Arc::default()).context("cannot receive signals")?;
-    let child = Command::new(program).args(rest).spawn();
-    child.map(Some).with_context(|| format!("cannot run {}", program.display()))
-}
-
-/// Until the time is over or the command has ended, a signal comes, or the file is full.
-fn record(
-    recording: &mut Recording,
-    mut child: Option<&mut Child>,
-    time: Duration,
-    signal: &AtomicUsize,
-) -> anyhow::Result<()> {
-    let end = if child.is_some() { BootTime::FOR_EVER } else { BootTime::now() + time };
+/// Until it is over, a signal comes, or the file is full.
+fn record(recording: &mut Recording, until: &mut Until, signal: &AtomicUsize) -> anyhow::Result<()> {
     while recording.drain()? {
         let signal = signal.load(Ordering::Relaxed);
         if signal != 0 {
-            let process = child.and_then(|child| process::id(child.id()));
+            let process = if let Until::Exit(child) = until { process::id(child.id()) } else { None };
             if let (Some(process), Some(signal)) = (process, Signal::from_named_raw(signal as i32)) {
                 // It may have ended meanwhile.
                 let _ = kill_process(process, signal);
             }
             break;
         }
-        let has_ended = match &mut child {
-            Some(child) => child.try_wait().context("cannot wait for the command")?.is_some(),
-            None => false,
-        };
-        let left = end - BootTime::now();
-        if has_ended || left.is_zero() {
+        let left = until.left()?;
+        if left.is_zero() {
             break;
         }
         let pause = left.min(PERIOD);
@@ -183,7 +252,7 @@ fn record(
     Ok(())
 }
 
-fn text(summary: &Summary, arguments: &Arguments) -> String {
+fn text(summary: &Summary, until: &Until, arguments: &Arguments) -> String {
     let Summary { file, seconds, cpus, events, clock, missing, lost_events, is_full, .. } = summary;
     let (file, mib) = (file.display(), summary.file_bytes as f64 / f64::from(1 << 20));
     let s = if *cpus == 1 { "" } else { "s" };
@@ -193,6 +262,7 @@ fn text(summary: &Summary, arguments: &Arguments) -> String {
          Reading and writing them took {own_percent:.1} % of one CPU.\n"
     );
     // Writing to a string cannot fail.
+    text.push_str(&until.words());
     if *lost_events > 0 {
         let buffer_kib = arguments.buffer_kib;
         let _ = writeln!(text, "note: {lost_events} events were lost; use a larger --buffer-kib than {buffer_kib}");

@@ -64,6 +64,19 @@ fn a_hog_is_found_by_its_name_and_its_true_time() {
     assert_predicts(&report, waited);
 }
 
+/// The recorder ends by itself, with the launch that was named and not the one before it.
+// Verifies TRACE-6, TRACE-10.
+#[test]
+fn an_awaited_launch_ends_the_recording_and_is_explained() {
+    let Some(report) = report(&["launches"]) else { return };
+    let explained = report.json("launches.explained");
+    let window = &explained["explained"]["windows"][0];
+    assert_eq!(window["thread"], "long", "{explained:#}");
+    assert!(window["to_ns"].as_u64().unwrap() - window["from_ns"].as_u64().unwrap() > 200_000_000, "{explained:#}");
+    assert_eq!(explained["recording"]["is_full"], false, "{explained:#}");
+    assert_eq!(report.one("launches.left"), "");
+}
+
 // Verifies TRACE-6, TRACE-7.
 #[test]
 fn nothing_is_left_however_a_recorder_ends() {

@@ -20,6 +20,12 @@ while [ "$i" -lt 60000 ]; do i=$((i + 1)); done
 read -r ran waited _ </proc/self/schedstat
 echo "$ran $waited"
 END
+# Long enough to be no helper.
+cat >/long <<'END'
+#!/bin/sh
+i=0
+while [ "$i" -lt 240000 ]; do i=$((i + 1)); done
+END
 # More events than a small disk holds.
 cat >/forks <<'END'
 #!/bin/sh
@@ -29,7 +35,7 @@ while [ "$i" -lt 2000 ]; do
 	i=$((i + 1))
 done
 END
-chmod +x /hog /victim /forks
+chmod +x /hog /victim /long /forks
 
 # one_line: text as one line.
 one_line() {
@@ -66,6 +72,18 @@ cause() {
 	say record "$(tail -n +2 /cause.out | one_line)"
 	say cause.left "$(instances)"
 	say explained "$(brisk trace explain /cause.dat --launch victim --json | one_line)"
+}
+
+# A launch that is awaited, and one of another name.
+launches() {
+	brisk diagnose --launches=long --json --output /launch.dat >/launch.out &
+	recorder=$!
+	wait_for 20 is_recording /launch.dat
+	/victim >/dev/null
+	/long >/dev/null
+	wait "$recorder"
+	say launches.explained "$(one_line </launch.out)"
+	say launches.left "$(instances)"
 }
 
 # begin FILE: a recorder that has recorded for a second.

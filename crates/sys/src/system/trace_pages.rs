@@ -122,9 +122,11 @@ pub fn own_instance(root: &Root) -> String {
     format!("{PREFIX}-{pid}-{start_time_ticks}")
 }
 
+/// What follows the recorder's start tells its instances apart.
 fn recorder(instance: &str) -> Option<ProcessIdentity> {
-    let (pid, start_time_ticks) = instance.strip_prefix(PREFIX)?.strip_prefix('-')?.split_once('-')?;
-    Some(ProcessIdentity { pid: pid.parse().ok()?, start_time_ticks: start_time_ticks.parse().ok()? })
+    let mut numbers = instance.strip_prefix(PREFIX)?.strip_prefix('-')?.split('-');
+    let (pid, start_time_ticks) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    Some(ProcessIdentity { pid, start_time_ticks })
 }
 
 /// Removes the instances of recorders that have ended, and returns their folders, each with the error where it is still there.
@@ -199,6 +201,7 @@ mod tests {
                 "brisk-trace-7-1234",
                 "brisk-trace-7-1200",
                 "brisk-trace-8-1",
+                "brisk-trace-8-1-launches",
                 "brisk-record",
                 "brisk-trace-x",
                 "other",
@@ -217,7 +220,7 @@ mod tests {
                 .collect();
             assert_eq!(
                 removed,
-                ["brisk-trace-7-1200", "brisk-trace-8-1"],
+                ["brisk-trace-7-1200", "brisk-trace-8-1", "brisk-trace-8-1-launches"],
                 "a number that is used again is another recorder"
             );
             let left = root.list(format!("/{place}/instances")).unwrap();

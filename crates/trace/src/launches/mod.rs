@@ -1,8 +1,7 @@
 //! The launches of a trace, found by themselves: by Android's slices, by first frames, by forks of the zygote, or by programs
 //! that were executed. Only the first of these ways that finds any is used, as the later ones would find helpers too.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde::Serialize;
 
@@ -215,15 +214,16 @@ fn forks_of_zygote(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
         is_launch.then(|| (thread, child.tid, name, trace.time_ns(at)))
     });
     let launch = |(thread, pid, name, from_ns)| {
-        let to_ns = ready_ns(trace, timelines, thread);
+        let to_ns = ready_ns(trace, timelines, thread, from_ns);
         Launch { name, found: Found::Zygote, pid: Some(pid), from_ns, to_ns, thread: Some(thread) }
     };
     born.take(MAX_LAUNCHES).map(launch).collect()
 }
 
-/// Processes that executed a program; the last one gives the name, as shells and wrappers execute others.
+/// Processes that executed a program; the last one before it is ready gives the name, as shells and wrappers execute others.
 fn execs(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
-    let mut launches: BTreeMap<Index, Launch> = BTreeMap::new();
+    let mut launches: Vec<Launch> = Vec::new();
+    let mut last: HashMap<Index, usize> = HashMap::new();
     for exec in &trace.execs {
         let is_alive = |thread: &&Index| {
             let (born, died) = timelines.threads[**thread as usize].life(trace);
@@ -233,28 +233,34 @@ fn execs(trace: &Trace, timelines: &Timelines) -> Vec<Launch> {
             continue;
         };
         let name = readable(trace.symbols.text(exec.name));
-        match launches.entry(thread) {
-            Entry::Occupied(mut launch) => launch.get_mut().name = name,
-            Entry::Vacant(entry) => {
-                let of = &timelines.threads[thread as usize];
-                let from_ns = if of.parent.is_some() { trace.time_ns(of.life(trace).0) } else { exec.time_ns };
-                let (pid, to_ns) = (Some(exec.tid), ready_ns(trace, timelines, thread));
-                entry.insert(Launch { name, found: Found::Exec, pid, from_ns, to_ns, thread: Some(thread) });
-            }
+        if let Some(launch) = last.get(&thread).map(|&place| &mut launches[place])
+            && exec.time_ns <= launch.to_ns
+        {
+            launch.name = name;
+            continue;
         }
+        let of = &timelines.threads[thread as usize];
+        let born_ns = of.parent.map(|_| trace.time_ns(of.life(trace).0));
+        // A shell that has waited for other commands is not in its launch any more.
+        let since_birth = born_ns.map(|from_ns| (from_ns, ready_ns(trace, timelines, thread, from_ns)));
+        let since_birth = since_birth.filter(|(_, to_ns)| exec.time_ns <= *to_ns);
+        let since_exec = || (exec.time_ns, ready_ns(trace, timelines, thread, exec.time_ns));
+        let (from_ns, to_ns) = since_birth.unwrap_or_else(since_exec);
+        last.insert(thread, launches.len());
+        launches.push(Launch { name, found: Found::Exec, pid: Some(exec.tid), from_ns, to_ns, thread: Some(thread) });
     }
-    launches.into_values().collect()
+    launches
 }
 
-/// When the thread first waits for long, or ends.
-fn ready_ns(trace: &Trace, timelines: &Timelines, thread: Index) -> u64 {
+/// When the thread first waits for long after `since_ns`, or ends.
+fn ready_ns(trace: &Trace, timelines: &Timelines, thread: Index, since_ns: u64) -> u64 {
     let thread = &timelines.threads[thread as usize];
     let ends = thread.transitions.iter().skip(1).map(|next| next.at).chain([trace.events.len() as u32]);
     let mut waits = thread.transitions.iter().zip(ends).filter_map(|(it, end)| {
         let State::Waiting { wait } = it.state else { return None };
         let is_idle = timelines.waits[wait as usize].leaving == Leaving::Sleeping;
         let (from_ns, to_ns) = (trace.time_ns(it.at), trace.time_ns(end));
-        (is_idle && to_ns - from_ns >= READY_NS).then_some(from_ns)
+        (is_idle && from_ns >= since_ns && to_ns - from_ns >= READY_NS).then_some(from_ns)
     });
     waits.next().unwrap_or_else(|| trace.time_ns(thread.life(trace).1))
 }

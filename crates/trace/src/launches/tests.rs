@@ -113,6 +113,25 @@ fn launches_are_found_in_each_way() {
                 + &switch(0, 9_000, 3, "S", 0),
             vec![("editor", Found::Exec, Some(7), 1_000, 6_000)],
         ),
+        (
+            "a shell that has waited executes a command, and later another one",
+            switch(0, 0, 0, "R", 3)
+                + &fork(1_000, 3, 7)
+                + &switch(0, 2_000, 3, "S", 7)
+                + &switch(0, 3_000, 7, "S", 0)
+                + &interrupt(0, 303_000, 0, 7, 0)
+                + &switch(0, 303_100, 0, "R", 7)
+                + &exec(303_200, 7, "/usr/bin/editor")
+                + &switch(0, 304_000, 7, "S", 0)
+                + &interrupt(0, 604_000, 0, 7, 0)
+                + &switch(0, 604_100, 0, "R", 7)
+                + &exec(604_200, 7, "/usr/bin/viewer")
+                + &switch(0, 605_000, 7, "Z", 0),
+            vec![
+                ("editor", Found::Exec, Some(7), 303_200, 304_000),
+                ("viewer", Found::Exec, Some(7), 604_200, 605_000),
+            ],
+        ),
         ("nothing", between(""), vec![]),
         ("a launch without an end", between(&mark(2_000, 2, &start("launching: com.a"))), vec![]),
     ] {

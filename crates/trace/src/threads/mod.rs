@@ -3,6 +3,8 @@
 //! A position is the index of an event; a state holds from its position's event up to the next one's. Positions, unlike times,
 //! are never equal, so that following waits backwards always ends.
 
+#[cfg(test)]
+mod oracle;
 mod resolve;
 mod waits;
 

@@ -2,9 +2,9 @@
 
 use prost::Message as _;
 
-use super::schema::{CompactSched, FtraceEvent, FtraceEventBundle};
 use super::{Clock, Reader, TooManyEvents, tid};
 use crate::model::{Context, Event, Kind, NO_TID, Tid};
+use crate::perfetto_schema::{CompactSched, FtraceEvent, FtraceEventBundle};
 
 /// A switch or a wake-up of the compact form.
 struct Compact<'a> {

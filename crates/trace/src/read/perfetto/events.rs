@@ -1,10 +1,10 @@
 //! The events that answers need, from their messages.
 
 use super::bundle::context;
-use super::schema::{BinderTransaction, Event as Message, FtraceEvent, SchedSwitch, Wakeup};
 use super::{Reader, TooManyEvents, tid};
 use crate::collect;
 use crate::model::{Event, Kind, Tid};
+use crate::perfetto_schema::{BinderTransaction, Event as Message, FtraceEvent, SchedSwitch, Wakeup};
 use crate::read::marker;
 
 impl Reader<'_> {

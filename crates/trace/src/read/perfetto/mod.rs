@@ -5,7 +5,6 @@
 mod bundle;
 mod events;
 mod packets;
-mod schema;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read};
@@ -16,9 +15,9 @@ use prost::Message as _;
 use super::error::Fault;
 use crate::collect::{Collector, TooManyEvents};
 use crate::model::{Symbol, Tid};
+use crate::perfetto_schema::{FtraceStats, InternedData, ProcessTree, TracePacket};
 use packets::Next;
 pub(super) use packets::are_at;
-use schema::{FtraceStats, InternedData, ProcessTree, TracePacket};
 
 /// Perfetto packs at most half a MiB into a packet; more unpacks without end.
 const MAX_UNPACKED: u64 = 64 << 20;

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use prost::Message as _;
 
-use super::schema::*;
 use crate::explain::{Cause, explain};
-use crate::model::{self, Context, Kind, Leaving, NO_TID, Trace};
+use crate::model::{self, Context, Kind, NO_TID, Trace};
+use crate::perfetto::{Functions, flags, message, state};
+use crate::perfetto_schema::*;
 use crate::read::read_bytes;
 use crate::sample::STARTUP_SWITCHES;
 use crate::target::{Wanted, find};
@@ -74,7 +75,7 @@ fn processes(trace: &Trace) -> TracePacket {
 fn packet(trace: &Trace, cpu: u16, events: &[&model::Event], form: Form) -> TracePacket {
     let mut packet = bundle(FtraceEventBundle { cpu: u32::from(cpu), ..FtraceEventBundle::default() });
     let mut compact = CompactSched::default();
-    let mut interned = InternedData::default();
+    let mut functions = Functions::default();
     let (mut switched, mut woke) = (0, 0);
     for event in events {
         let comm = |tid: u32| trace.name_at(tid, event.time_ns).unwrap_or("").as_bytes().to_vec();
@@ -99,7 +100,7 @@ fn packet(trace: &Trace, cpu: u16, events: &[&model::Event], form: Form) -> Trac
                 woke = event.time_ns;
             }
             _ => {
-                let message = message(trace, event, &comm, &mut interned);
+                let message = other_form(trace, event, &mut functions);
                 let message = FtraceEvent {
                     timestamp: event.time_ns,
                     pid: event.tid,
@@ -111,97 +112,20 @@ fn packet(trace: &Trace, cpu: u16, events: &[&model::Event], form: Form) -> Trac
         }
     }
     packet.ftrace_events.as_mut().unwrap().compact_sched = (form == Form::Compact).then_some(compact);
-    packet.interned_data = Some(interned);
+    packet.interned_data = functions.take_new(trace);
     packet
 }
 
-fn flags(context: Context) -> Option<u32> {
-    match context {
-        Context::Unknown => None,
-        Context::Thread => Some(1),
-        Context::Interrupt => Some(1 | 8),
-    }
-}
-
-fn state(leaving: Leaving) -> i64 {
-    match leaving {
-        Leaving::Runnable => 256,
-        Leaving::Sleeping => 1,
-        Leaving::Uninterruptible => 2,
-        Leaving::Stopped => 4,
-        Leaving::Dead => 16,
-        Leaving::DeadOrParked => 64,
-    }
-}
-
-fn message(trace: &Trace, event: &model::Event, comm: &dyn Fn(u32) -> Vec<u8>, interned: &mut InternedData) -> Event {
-    // As makedev(3) does.
-    let dev = |device: u32| {
-        let (major, minor) = (u64::from(device >> 20), u64::from(device & 0xf_ffff));
-        BlockRequest { dev: major << 8 | minor & 0xff | (minor & !0xff) << 12 }
-    };
-    let generic = |name: &str| Event::Generic(Generic { event_name: name.into() });
-    let number = |tid: u32| tid as i32;
+/// As Perfetto encodes it where the writer has another way.
+fn other_form(trace: &Trace, event: &model::Event, functions: &mut Functions) -> Event {
     match event.kind {
-        Kind::Switch { next, leaving } => Event::SchedSwitch(SchedSwitch {
-            prev_comm: comm(event.tid),
-            prev_pid: number(event.tid),
-            prev_state: state(leaving),
-            next_comm: comm(next),
-            next_pid: number(next),
-        }),
-        Kind::Waking { target, cpu } | Kind::Woken { target, cpu, .. } => {
-            let of = Wakeup { comm: comm(target), pid: number(target), target_cpu: cpu.map_or(-1, i32::from) };
-            match event.kind {
-                Kind::Waking { .. } => Event::SchedWaking(of),
-                Kind::Woken { is_new: true, .. } => Event::SchedWakeupNew(of),
-                _ => Event::SchedWakeup(of),
-            }
-        }
-        Kind::Migrated { target, cpu } => {
-            Event::SchedMigrateTask(SchedMigrateTask { pid: number(target), dest_cpu: cpu.into() })
-        }
-        Kind::Frequency { cpu, khz } => Event::CpuFrequency(CpuFrequency { state: khz, cpu_id: cpu.into() }),
-        Kind::FrequencyLimit { cpu, khz } => {
-            Event::CpuFrequencyLimits(CpuFrequencyLimits { max_freq: khz, cpu_id: cpu.into() })
-        }
-        Kind::BlockedReason { target, is_io, function } => {
-            let caller = function.map_or(0, |function| {
-                let iid = interned.kernel_symbols.len() as u64 + 1;
-                interned.kernel_symbols.push(InternedString { iid, text: trace.symbols.text(function).into() });
-                iid
-            });
-            Event::SchedBlockedReason(SchedBlockedReason { pid: number(target), caller, io_wait: is_io.into() })
-        }
-        Kind::ReclaimBegin => Event::DirectReclaimBegin(NoFields {}),
-        Kind::ReclaimEnd => Event::DirectReclaimEnd(NoFields {}),
-        Kind::PageFault => generic("page_fault_user"),
-        Kind::LockBegin if event.tid.is_multiple_of(2) => generic("contention_begin"),
-        Kind::LockEnd if event.tid.is_multiple_of(2) => generic("contention_end"),
-        Kind::LockBegin => Event::SysEnter(SystemCall { id: 98 }),
-        Kind::LockEnd => Event::SysExit(SystemCall { id: 98 }),
-        Kind::BlockIssue { device } => Event::BlockRqIssue(dev(device)),
-        Kind::BlockComplete { device } => Event::BlockRqComplete(dev(device)),
-        Kind::BinderCall(call) => Event::BinderTransaction(BinderTransaction {
-            debug_id: call.id as i32,
-            to_proc: number(call.process),
-            reply: call.is_reply.into(),
-            flags: call.is_one_way.into(),
-        }),
-        Kind::BinderReceived { id } => {
-            Event::BinderTransactionReceived(BinderTransactionReceived { debug_id: id as i32 })
-        }
+        Kind::LockBegin if event.tid % 2 == 1 => Event::SysEnter(SystemCall { id: 98 }),
+        Kind::LockEnd if event.tid % 2 == 1 => Event::SysExit(SystemCall { id: 98 }),
         Kind::Fork { child } => {
-            Event::SchedProcessFork(SchedProcessFork { child_comm: comm(child), child_pid: number(child) })
+            let child_comm = trace.name_at(child, event.time_ns).unwrap_or_default().into();
+            Event::SchedProcessFork(SchedProcessFork { child_comm, child_pid: child as i32 })
         }
-        Kind::Exit => Event::SchedProcessExit(NoFields {}),
-        Kind::SliceBegin { is_lock } => {
-            let process = trace.processes.get(&event.tid).copied().unwrap_or(event.tid);
-            let name = if is_lock { "Lock contention on a" } else { "a" };
-            Event::Print(Print { buf: format!("B|{process}|{name}\n").into() })
-        }
-        Kind::SliceEnd => Event::Print(Print { buf: b"E|7\n".to_vec() }),
-        Kind::Lost => panic!("a loss is no message"),
+        _ => message(trace, event, functions).unwrap(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The messages of Perfetto's protos/perfetto/trace/ that are read, with those fields that are used. What is not listed is
-//! skipped. Strings are bytes: the kernel cuts names at 15 bytes, which may be within a letter.
+//! The messages of Perfetto's protos/perfetto/trace/ that are read and written, with those fields that are used. What is not listed
+//! is skipped. Strings are bytes: the kernel cuts names at 15 bytes, which may be within a letter.
 
 use prost::bytes::Bytes;
 use prost::{Message, Oneof};
@@ -11,11 +11,17 @@ pub struct TracePacket {
     pub ftrace_events: Option<FtraceEventBundle>,
     #[prost(message, optional, tag = "2")]
     pub process_tree: Option<ProcessTree>,
+    /// In nanoseconds since boot; events have their own.
+    #[prost(uint64, tag = "8")]
+    pub timestamp: u64,
     /// The writer of the packet.
     #[prost(uint32, tag = "10")]
     pub sequence: u32,
     #[prost(message, optional, tag = "12")]
     pub interned_data: Option<InternedData>,
+    /// 1: the writer's interned data begins with this packet; 2: the packet needs it.
+    #[prost(uint32, tag = "13")]
+    pub sequence_flags: u32,
     #[prost(message, optional, tag = "34")]
     pub ftrace_stats: Option<FtraceStats>,
     #[prost(message, optional, tag = "35")]
