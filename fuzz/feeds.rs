@@ -153,6 +153,7 @@ pub fn trace_files(bytes: &[u8]) {
 pub fn process_files(bytes: &[u8]) {
     let text = text(bytes);
     let _ = (process::parse_stat(&text), process::parse_real_uid(&text), process::parse_cgroup(&text));
+    let _ = process::parse_last_cpu(&text);
     let _ = (process_watch::parse(bytes), loadavg::parse(bytes));
     android_properties::find(bytes, "sys.boot_completed");
     let mounts = hierarchy::parse_mounts(&text);

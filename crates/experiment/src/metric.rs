@@ -25,6 +25,20 @@ pub enum Metric {
     LookupTime,
     /// The share of the lookups that the driver's cache answers.
     HitShare,
+    /// The share of the lookups that go to the most frequent quarter of the services that are looked up.
+    TopQuarterShare,
+    /// The share of a lookup's time in the paper's first step: the client builds the request and sends it to the driver.
+    StepOneShare,
+    /// In its second: from the driver to the manager, which searches, and back to the driver.
+    StepTwoShare,
+    /// In its third: the driver finds the caller.
+    StepThreeShare,
+    /// In its fourth: the answer is copied and parsed, and the manager's reference found.
+    StepFourShare,
+    /// In its fifth: the reference is added to the client.
+    StepFiveShare,
+    /// From then on: the client is woken and receives the answer.
+    WayBackShare,
     /// A lookup directly after the driver's cache was cleared: the median.
     Miss,
     /// A call of the driver that does nothing.
@@ -121,6 +135,10 @@ pub enum Metric {
     PreloadBound,
     /// The boot's gain at Amdahl's bound.
     BoundGain,
+    /// The boot's gain by a plan, as predicted for two CPUs.
+    GainOnTwo,
+    /// The same for four.
+    GainOnFour,
     /// Classes of the list that are not initialised in the zygote when it begins to fork.
     ClassesLeft,
     /// Overhead of a preloader that follows a plan: it reads the plan, starts and joins threads.
@@ -145,6 +163,10 @@ pub enum Metric {
     Migrations,
     /// How often another task preempted one of them.
     Preemptions,
+    /// Seconds in which the foreground's process was found on another CPU than a second before, as in a `top` every second.
+    CoreChanges,
+    /// Seconds in which it was found on the CPU of the first background program.
+    SharedCores,
 }
 
 /// What a metric measures.
@@ -166,7 +188,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 80] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -176,6 +198,13 @@ impl Metric {
         Self::LookupP99,
         Self::LookupTime,
         Self::HitShare,
+        Self::TopQuarterShare,
+        Self::StepOneShare,
+        Self::StepTwoShare,
+        Self::StepThreeShare,
+        Self::StepFourShare,
+        Self::StepFiveShare,
+        Self::WayBackShare,
         Self::Miss,
         Self::EmptyCall,
         Self::ReferencePair,
@@ -224,6 +253,8 @@ impl Metric {
         Self::BootBound,
         Self::PreloadBound,
         Self::BoundGain,
+        Self::GainOnTwo,
+        Self::GainOnFour,
         Self::ClassesLeft,
         Self::PreloaderOwn,
         Self::CpusWorth,
@@ -236,6 +267,8 @@ impl Metric {
         Self::Background,
         Self::Migrations,
         Self::Preemptions,
+        Self::CoreChanges,
+        Self::SharedCores,
     ];
 
     /// The subject that it measures.
@@ -270,6 +303,13 @@ impl Metric {
             Self::LookupP99 => (Lookups, "lookup p99", "instructions", "lookup_p99"),
             Self::LookupTime => (Lookups, "lookup time", "us", "lookup_us"),
             Self::HitShare => (Lookups, "hits", "%", "hit_percent"),
+            Self::TopQuarterShare => (Lookups, "top quarter's share", "%", "top_quarter_percent"),
+            Self::StepOneShare => (Lookups, "step 1's share", "%", "step_1_percent"),
+            Self::StepTwoShare => (Lookups, "step 2's share", "%", "step_2_percent"),
+            Self::StepThreeShare => (Lookups, "step 3's share", "%", "step_3_percent"),
+            Self::StepFourShare => (Lookups, "step 4's share", "%", "step_4_percent"),
+            Self::StepFiveShare => (Lookups, "step 5's share", "%", "step_5_percent"),
+            Self::WayBackShare => (Lookups, "way back's share", "%", "way_back_percent"),
             Self::Miss => (Lookups, "miss", "instructions", "miss"),
             Self::EmptyCall => (Lookups, "empty call", "instructions", "empty_call"),
             Self::ReferencePair => (Lookups, "reference pair", "instructions", "reference_pair"),
@@ -318,6 +358,8 @@ impl Metric {
             Self::BootBound => (Boots, "Amdahl's bound", "ms", "boot_bound_ms"),
             Self::PreloadBound => (Boots, "preload's bound", "ms", "preload_bound_ms"),
             Self::BoundGain => (Boots, "Amdahl's gain", "%", "bound_gain_percent"),
+            Self::GainOnTwo => (Boots, "gain predicted on 2 CPUs", "%", "gain_on_2_percent"),
+            Self::GainOnFour => (Boots, "gain predicted on 4 CPUs", "%", "gain_on_4_percent"),
             Self::ClassesLeft => (Boots, "classes left", "classes", "classes_left"),
             Self::PreloaderOwn => (Boots, "preloader's own", "ms", "preloader_own_ms"),
             Self::CpusWorth => (Boots, "worth of two CPUs", "times", "cpus_worth"),
@@ -330,6 +372,8 @@ impl Metric {
             Self::Background => (Combinations, "background", "% of a CPU", "background_percent"),
             Self::Migrations => (Combinations, "moved to another CPU", "times", "migrations"),
             Self::Preemptions => (Combinations, "CPU taken by others", "times", "preemptions"),
+            Self::CoreChanges => (Combinations, "core changes in 1 s samples", "times", "core_changes"),
+            Self::SharedCores => (Combinations, "core shared in 1 s samples", "times", "cores_shared"),
         }
     }
 }

@@ -152,9 +152,9 @@ impl ComparedRow {
         }
     }
 
-    /// Whether it says only what does the same here: neither the paper nor brisk has a figure.
+    /// Whether it says only what does the same here: nothing is measured for it.
     pub fn is_description(&self) -> bool {
-        self.verdict == Verdict::Described && !self.has_brisk
+        self.verdict == Verdict::Described && !self.has_brisk && self.method.is_none()
     }
 
     /// The verdict with its reason, as a phrase.
@@ -201,6 +201,7 @@ fn reason(row: &Row, verdict: Verdict) -> Option<String> {
         }
         (Verdict::NotReproduced, _) => Some(recorded()),
         (Verdict::DirectionOnly, _) => row.because.clone(),
+        (Verdict::Described, _) => Some("the paper prints no number".to_owned()),
         (Verdict::Undecided, _) => Some("the interval is too wide; more runs may decide".to_owned()),
         _ => None,
     }

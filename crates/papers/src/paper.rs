@@ -121,6 +121,8 @@ pub enum Expectation {
     Positive,
     /// Words: there is a difference, below zero.
     Negative,
+    /// The paper draws it and prints no number: the figure measured here stands beside it, and nothing is judged.
+    Unstated,
 }
 
 /// A figure of an experiment of this tree, by the names that proof.json has.
@@ -230,7 +232,8 @@ impl Row {
         let needs_value = matches!(self.expects, Expectation::Effect | Expectation::Level);
         if method.is_some() && needs_value && value.is_none() {
             return Some(
-                "a measured row needs a `value`, or `expects` in words: positive, negative, no-effect".to_owned(),
+                "a measured row needs a `value`, or `expects` in words: positive, negative, no-effect, unstated"
+                    .to_owned(),
             );
         }
         let crosses_zero = value.is_some_and(|value| value.low <= 0.0 && value.high >= 0.0);
@@ -316,6 +319,7 @@ mod tests {
         assert_eq!(row("in_tree = \"brisk boot record\"").standing(), Standing::InTree("brisk boot record"));
         let range = row(&format!("value = [2, 5]\ntolerance = 0\n{METHOD}"));
         assert_eq!((range.value, range.tolerance()), (Some(PaperValue { low: 2.0, high: 5.0 }), 0.0));
+        assert_eq!(row(&format!("expects = \"unstated\"\n{METHOD}")).expects, Expectation::Unstated);
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Verdict {
             Self::NotOnRecord => "An experiment measures it, but no result of it is at hand.",
             Self::NotMeasuredYet => "No experiment measures it.",
             Self::CannotHere => "It needs what a laboratory without that device does not have.",
-            Self::Described => "The paper shows no measurement; the row says what does the same here.",
+            Self::Described => "The paper shows no number; the row says what does or measures the same here.",
         }
     }
 }
@@ -100,6 +100,9 @@ pub fn verdict(row: &Row, method: Option<&Figure>) -> Verdict {
 }
 
 fn measured(row: &Row, interval: Option<[f64; 2]>) -> Verdict {
+    if row.expects == Expectation::Unstated {
+        return Verdict::Described;
+    }
     let Some([low, high]) = interval else { return Verdict::Undecided };
     let tolerance = row.tolerance();
     let reaches = |value: PaperValue| low <= value.high + tolerance && high >= value.low - tolerance;
@@ -202,6 +205,7 @@ mod tests {
             ("expects = \"positive\"", [-9.0, -0.1], NotReproduced),
             ("expects = \"negative\"", [-9.0, -0.1], Reproduced),
             ("expects = \"negative\"", [0.1, 9.0], NotReproduced),
+            ("expects = \"unstated\"", [-9.0, 9.0], Verdict::Described),
         ] {
             let row = row(&format!("{keys}\n{METHOD}"));
             assert_eq!(verdict(&row, Some(&figure("e", "a", Some(interval)))), expected, "{keys} {interval:?}");

@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let plan =
         Lookups { code: format.check_code(), names: &names, count: arguments.lookups as usize, seed: arguments.seed };
     let measured = plan.measure(&mut client)?;
-    let steps = plan.steps(&mut client, root, measured.call.p50)?;
+    let steps = plan.steps(&mut client, root)?;
     let report = Report { schema: SCHEMA, device: device.display().to_string(), format: &format.name, measured, steps };
     let mut out = anstream::stdout().lock();
     if arguments.json {
@@ -125,10 +125,18 @@ fn table(report: &Report<'_>) -> String {
     row("request, in user space", &report.measured.request);
     row("lookup, one ioctl of the driver", &report.measured.call);
     if let Some(steps) = &report.steps {
-        row("  into the driver, request copied", &steps.entry);
-        row("  to the context manager", &steps.switch);
-        row("  the manager's search", &steps.search);
-        row("  reply, reference, back", &steps.reply);
+        row("  1  into the driver", &steps.entry);
+        row("  2  to the context manager", &steps.switch);
+        row("  2  the manager's search", &steps.search);
+        row("  3  the caller is found", &steps.caller);
+        match &steps.added {
+            Some(added) => {
+                row("  4  the reference is found", &steps.reference);
+                row("  5  and added to the client", added);
+            }
+            None => row("  4, 5  the reference", &steps.reference),
+        }
+        row("     back to the client", &steps.back);
     }
     row("answer, in user space", &report.measured.answer);
     let floors = &report.measured.floors;
@@ -136,7 +144,8 @@ fn table(report: &Report<'_>) -> String {
     let _ = writeln!(text, "{:NAME_WIDTH$}{:>10.0}", "floor: one pair of references", floors.reference_pair);
     let note = match &report.steps {
         Some(steps) => format!(
-            "Steps: {} lookups recorded by trace events; their own cost ({:.0} each) is subtracted.",
+            "Steps, numbered as in the paper (the request is of step 1): {} lookups recorded by trace events;\n\
+             their own cost ({:.0} each) is subtracted.",
             steps.lookups, steps.event_cost
         ),
         None => "Steps: none; they need root, binder's trace events with the clock x86-tsc, and lookups that reach the manager."

@@ -16,6 +16,7 @@ use super::probe;
 use crate::cli::output;
 use brisk_base::insertion_sort::insertion_sort;
 use brisk_experiment::lookup::Client;
+use brisk_mechanism::lookup::recording::top_quarter_share;
 use brisk_sys::Root;
 use brisk_sys::binder::{Connection, abi, cache};
 use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
@@ -178,8 +179,8 @@ impl Report {
         // Stable: rows with equal counts stay in the order of their names.
         insertion_sort(&mut rows, |one, next| one.count < next.count);
         let lookups = rows.iter().map(|row| row.count).sum();
-        let top: u64 = rows.iter().take(rows.len().div_ceil(4)).map(|row| row.count).sum();
-        let top_quarter_share = (source != Source::Trace && lookups > 0).then(|| top as f64 / lookups as f64);
+        let share = top_quarter_share(rows.iter().map(|row| row.count));
+        let top_quarter_share = share.filter(|_| source != Source::Trace);
         Self { schema: SCHEMA, source, seconds, lookups, top_quarter_share, rows }
     }
 }

@@ -1,5 +1,6 @@
 //! `brisk lookup simulate`: hit ratios of replacement policies on modelled traces.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ use serde::Serialize;
 
 use brisk_base::random::Random;
 use brisk_experiment::statistics;
-use brisk_mechanism::lookup::recording::{Recording, RecordingHeader};
-use brisk_mechanism::lookup::{Replacement, Scope, SimulatedCache, Tally, Trace, Traces, simulation};
+use brisk_mechanism::lookup::recording::{Recording, RecordingHeader, top_quarter_share};
+use brisk_mechanism::lookup::{Replacement, Scope, SimulatedCache, Tally, Trace, TraceEvent, Traces, simulation};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -22,9 +23,10 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The built-in traces are models; their file names the source of each, and --file reads another one. Runs
-of a trace are random but repeatable; ratios are means over all runs with 95 % intervals. --replay reads
-a recording of `brisk lookup record --output FILE`. The paper's cache is lfu with 10 entries (its Bloom
-filter changes the cost of a miss, not the hits).
+of a trace are random but repeatable; ratios are means over all runs with 95 % intervals. The column
+top 25 % has the share of the lookups that goes to the most frequent quarter of the services. --replay
+reads a recording of `brisk lookup record --output FILE`. The paper's cache is lfu with 10 entries (its
+Bloom filter changes the cost of a miss, not the hits).
 
 Examples:
   brisk lookup simulate                          every trace, 10 and 128 entries
@@ -99,6 +101,8 @@ struct Row {
     trace: String,
     title: String,
     basis: String,
+    /// The share of the lookups that goes to the most frequent quarter of the services, 0 to 1: the mean of the runs.
+    top_quarter_share: f64,
     arms: Vec<Cell>,
 }
 
@@ -168,7 +172,8 @@ fn replay(arguments: &Arguments) -> anyhow::Result<Report> {
         let RecordingHeader { lost_events, unread, .. } = recording.header;
         let basis = format!("recorded; {lost_events} events lost, {unread} calls not parsed");
         let trace = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Row { trace, title, basis, arms: arms.iter().zip(simulation::run(&arms, &events)).map(cell).collect() })
+        let arms = arms.iter().zip(simulation::run(&arms, &events)).map(cell).collect();
+        Ok(Row { trace, title, basis, top_quarter_share: share_in(&events), arms })
     };
     let traces = arguments.replay.iter().map(row).collect::<anyhow::Result<_>>()?;
     Ok(Report { schema: SCHEMA, models: None, traces })
@@ -201,12 +206,12 @@ fn arms(arguments: &Arguments) -> Vec<SimulatedCache> {
 
 /// Feeds the same random runs of `trace` to every cache.
 fn simulate(trace: &Trace, traces: &Traces, arms: &[SimulatedCache], arguments: &Arguments) -> Row {
-    let course = |replicate: u32| -> Vec<Tally> {
+    let course = |replicate: u32| -> (f64, Vec<Tally>) {
         let mut random = Random::stream(arguments.seed, u64::from(replicate));
         let events = trace.events(traces, &mut random);
-        simulation::run(arms, &events)
+        (share_in(&events), simulation::run(arms, &events))
     };
-    let courses = in_parallel(arguments.replicates, &course);
+    let (shares, courses): (Vec<f64>, Vec<Vec<Tally>>) = in_parallel(arguments.replicates, &course).into_iter().unzip();
     let cell = |(place, &arm): (usize, &SimulatedCache)| {
         let tallies: Vec<Tally> = courses.iter().map(|course| course[place]).collect();
         let ratios: Vec<f64> = tallies.iter().map(Tally::hit_ratio).collect();
@@ -222,7 +227,19 @@ fn simulate(trace: &Trace, traces: &Traces, arms: &[SimulatedCache], arguments: 
         Cell { arm, hit_ratio: statistics::mean(&ratios), ci: Some(ci), tally }
     };
     let arms = arms.iter().enumerate().map(cell).collect();
-    Row { trace: trace.name.clone(), title: trace.title.clone(), basis: trace.basis.clone(), arms }
+    let Trace { name, title, basis, .. } = trace.clone();
+    Row { trace: name, title, basis, top_quarter_share: statistics::mean(&shares), arms }
+}
+
+/// The share of the lookups among `events` that goes to the most frequent quarter of the services; 0 when there are none.
+fn share_in(events: &[TraceEvent]) -> f64 {
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    for event in events {
+        if let TraceEvent::Lookup(lookup) = event {
+            *counts.entry(lookup.name).or_insert(0) += 1;
+        }
+    }
+    top_quarter_share(counts.into_values()).unwrap_or(0.0)
 }
 
 /// The results of `course` for each number below `count`, in order, computed with a thread for each CPU.
@@ -241,26 +258,28 @@ const FAINT: Style = Style::new().dimmed();
 
 fn table(report: &Report) -> String {
     const CELL_WIDTH: usize = 14;
+    const SHARE_WIDTH: usize = 8;
     let name_width = report.traces.iter().map(|row| row.trace.len()).max().unwrap_or(0).max(5);
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = match &report.models {
         Some(models) => writeln!(
             text,
-            "Hit ratios: mean of {} runs, 95 % interval; {} services, the top quarter takes {:.0} % of the lookups\n",
+            "Hit ratios: mean of {} runs, 95 % interval; {} services, drawn so that the top quarter takes {:.0} %\n",
             models.replicates,
             models.services,
             models.top_quarter_share * 100.0
         ),
         None => writeln!(text, "Hit ratios of recorded lookups\n"),
     };
-    let mut heading = format!("{:name_width$}", "trace");
+    let mut heading = format!("{:name_width$}  {:>SHARE_WIDTH$}", "trace", "top 25 %");
     for cell in report.traces.first().map_or(&[][..], |row| &row.arms) {
         let _ = write!(heading, "  {:>CELL_WIDTH$}", heading_of(&cell.arm));
     }
     let _ = writeln!(text, "{BOLD}{heading}{BOLD:#}");
     for row in &report.traces {
-        let _ = write!(text, "{:name_width$}", row.trace);
+        let share = format!("{:.0} %", row.top_quarter_share * 100.0);
+        let _ = write!(text, "{:name_width$}  {share:>SHARE_WIDTH$}", row.trace);
         for cell in &row.arms {
             let style = colour(cell.hit_ratio);
             let value = match cell.ci {
@@ -322,7 +341,7 @@ mod tests {
         };
         let text = anstream::adapter::strip_str(&report(1)).to_string();
         let heading = text.lines().nth(2).unwrap();
-        let columns = ["lfu 10", "lru 10", "lfu 128", "lru 128", "lfu 10/caller", "lru 128/caller"];
+        let columns = ["top 25 %", "lfu 10", "lru 10", "lfu 128", "lru 128", "lfu 10/caller", "lru 128/caller"];
         assert!(columns.iter().all(|column| heading.contains(column)), "{text}");
         assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
         assert_eq!(text.matches('±').count(), 8, "{text}");

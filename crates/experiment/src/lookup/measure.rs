@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::client::{Client, Timing};
-use super::steps::{self, Steps};
+use super::steps::{self, Detail, Recordings, Series, Steps};
 use super::summary::{Summary, figures};
 use brisk_base::random::Random;
 use brisk_mechanism::lookup::trace::Popularity;
@@ -14,8 +14,13 @@ use brisk_sys::cpu::ticks::{TickUnit, Ticks};
 
 /// How unevenly services are looked up, as in the simulator's traces: the top quarter takes 80 %.
 const ZIPF_EXPONENT: f64 = 1.16;
-/// Lookups whose steps are recorded: four events each.
-const RECORDED: usize = 1000;
+/// Lookups of each series whose steps are recorded: five or six events each.
+const RECORDED: usize = 500;
+/// The stream of random numbers that all these series draw their names from.
+const STEPS_STREAM: u64 = 2;
+/// Lookups before each of these series, which are not measured. A client that has just read a recording has had more CPU time than
+/// the manager, so that the scheduler lets the manager preempt it for some hundred lookups.
+const SETTLING: usize = 1000;
 
 /// A series of lookups.
 #[derive(Debug, Clone, Copy)]
@@ -100,22 +105,39 @@ impl Lookups<'_> {
         Ok(figures(calls))
     }
 
-    /// The steps of the calls, from another series of lookups that the driver's trace events below `root` record; `untraced` is
-    /// the median without tracing. `None` when no lookup reached a manager, or the events are not available.
+    /// The steps of the calls, from other series of lookups that the driver's trace events below `root` record. `None` when no
+    /// lookup reached a manager, or the events are not available.
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn steps(&self, client: &mut Client, root: &Root, untraced: f64) -> Result<Option<Steps>, CallError> {
-        let trace = match steps::record(root) {
+    pub fn steps(&self, client: &mut Client, root: &Root) -> Result<Option<Steps>, CallError> {
+        let lookups = Lookups { count: self.count.min(RECORDED), ..*self };
+        let mut series = |detail| lookups.recorded(client, root, detail);
+        let (transactions, reply_command) = (series(Detail::Transactions)?, series(Detail::ReplyCommand)?);
+        let Some((transactions, reply_command)) = transactions.zip(reply_command) else { return Ok(None) };
+        let found_reference = series(Detail::FoundReference)?;
+        let unrecorded = lookups.settled(client)?;
+        let recordings = Recordings { unrecorded, transactions, reply_command, found_reference };
+        Ok(recordings.steps(std::process::id(), &Ticks::calibrate()))
+    }
+
+    /// The lookups with their events; `None` where the kernel cannot record them.
+    fn recorded(&self, client: &mut Client, root: &Root, detail: Detail) -> Result<Option<Series>, CallError> {
+        let trace = match steps::record(root, detail) {
             Ok(trace) => trace,
             Err(error) => {
-                tracing::info!("the steps cannot be measured: {error}");
+                tracing::info!("the steps of lookups cannot be recorded ({detail:?}): {error}");
                 return Ok(None);
             }
         };
-        let recorded = Lookups { count: self.count.min(RECORDED), ..*self }.run(client, 2)?;
-        let events = trace.finish()?;
-        Ok(steps::steps(&events, &recorded, std::process::id(), untraced, &Ticks::calibrate()))
+        let timings = self.settled(client)?;
+        Ok(Some(Series { timings, events: trace.finish()? }))
+    }
+
+    /// The lookups of each series of steps, after [`SETTLING`].
+    fn settled(&self, client: &mut Client) -> Result<Vec<Timing>, CallError> {
+        Lookups { count: SETTLING, ..*self }.run(client, STEPS_STREAM)?;
+        self.run(client, STEPS_STREAM)
     }
 
     fn popularity(&self) -> Popularity {

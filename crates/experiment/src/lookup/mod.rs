@@ -12,6 +12,6 @@ pub use client::{Client, Timing};
 pub use concurrent::crowd;
 pub use measure::{Floors, Lookups, Measured};
 pub use processes::{LookupProcesses, Manager};
-pub use replay::Replay;
+pub use replay::{Replay, Replayed};
 pub use steps::Steps;
 pub use summary::Summary;

@@ -1,10 +1,11 @@
 //! Replays the lookups of a modelled application: each of its processes is a connection opened as its user.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use super::client::Client;
 use super::summary::{Summary, figures};
+use brisk_mechanism::lookup::recording::top_quarter_share;
 use brisk_mechanism::lookup::{Lookup, TraceEvent};
 use brisk_sys::binder::WireFormat;
 use brisk_sys::cpu::ticks::Ticks;
@@ -29,24 +30,37 @@ pub struct Replay<'a> {
     pub events: &'a [TraceEvent],
 }
 
+/// The lookups that were made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Replayed {
+    /// Their durations, in ticks of the processor's counter.
+    pub calls: Summary,
+    /// The share of them, 0 to 1, that went to the most frequent quarter of the services; `None` when there were none.
+    pub top_quarter_share: Option<f64>,
+}
+
 impl Replay<'_> {
-    /// Replays until `count` lookups were made, and returns their durations in ticks of the processor's counter.
+    /// Replays until `count` lookups were made.
     ///
     /// # Errors
     /// When this is not root, or the driver or the manager refuses.
-    pub fn run(&self, count: usize) -> anyhow::Result<Summary> {
+    pub fn run(&self, count: usize) -> anyhow::Result<Replayed> {
         let ticks = Ticks::calibrate();
         let mut registrar = self.client()?;
         let mut processes: VecDeque<(u32, Client)> = VecDeque::new();
         let mut calls = Vec::with_capacity(count);
+        let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
         for (pointer, event) in (1u64..).zip(self.events) {
             match event {
                 TraceEvent::Registered { name } => registrar.register(&self.names[*name as usize], pointer)?,
                 TraceEvent::Lookup(_) if calls.len() == count => break,
-                TraceEvent::Lookup(lookup) => calls.push(ticks.of(self.lookup(lookup, &mut processes)?)),
+                TraceEvent::Lookup(lookup) => {
+                    calls.push(ticks.of(self.lookup(lookup, &mut processes)?));
+                    *counts.entry(lookup.name).or_insert(0) += 1;
+                }
             }
         }
-        Ok(figures(calls))
+        Ok(Replayed { calls: figures(calls), top_quarter_share: top_quarter_share(counts.into_values()) })
     }
 
     fn client(&self) -> anyhow::Result<Client> {

@@ -176,11 +176,17 @@ fn bounds(
         (Metric::PreloaderOwn, own_ms),
         (Metric::CpusWorth, worth),
     ];
-    for (cpus, metric) in [(2, Metric::BootOnTwo), (4, Metric::BootOnFour), (8, Metric::BootOnEight)] {
+    for (cpus, metric, gain) in [
+        (2, Metric::BootOnTwo, Some(Metric::GainOnTwo)),
+        (4, Metric::BootOnFour, Some(Metric::GainOnFour)),
+        (8, Metric::BootOnEight, None),
+    ] {
         let resources_percent = 100.0 * milliseconds(preload.resources) / preload_ms;
         let Some(ratio) = prediction.ratio(cpus, resources_percent, worth) else { continue };
         let preload_predicted_ms = preload_ms * ratio + own_ms;
-        figures.push((metric, boot_ms - preload_ms + preload_predicted_ms));
+        let saved_ms = preload_ms - preload_predicted_ms;
+        figures.push((metric, boot_ms - saved_ms));
+        figures.extend(gain.map(|gain| (gain, 100.0 * saved_ms / boot_ms)));
         if cpus == 2 {
             figures.push((Metric::PreloadOnTwo, preload_predicted_ms));
         }
@@ -443,12 +449,14 @@ mod tests {
             (Metric::PreloaderOwn, 100.0),
             (Metric::PreloadOnTwo, 1300.0),
             (Metric::BootOnTwo, 9300.0),
+            (Metric::GainOnTwo, 7.0),
             (Metric::BootOnEight, 9100.0),
         ] {
             let found = figures.iter().find(|(known, _)| *known == metric).unwrap().1;
             assert!((found - expected).abs() < 1e-6, "{metric:?}: {figures:?}");
         }
-        assert!(figures.iter().all(|(metric, _)| *metric != Metric::BootOnFour), "nothing is predicted for four");
+        let of_four = [Metric::BootOnFour, Metric::GainOnFour];
+        assert!(figures.iter().all(|(metric, _)| !of_four.contains(metric)), "nothing is predicted for four");
     }
 
     // Verifies PRELOAD-2.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 
+use super::core_samples::{CoreCounts, CoreSamples};
 use super::daemon::Daemon;
 use super::settings::RunnerSettings;
 use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
@@ -101,14 +102,20 @@ impl ReplicateSetup<'_> {
         let begun = BootTime::now();
         let front = self.start_foreground(arm, combination.foreground)?;
         daemon.as_ref().map_or(Ok(()), |daemon| daemon.set_foreground(front.child.id()))?;
-        let front: ForegroundReport = front.end()?;
+        let background = background_programs.first().map(|program| program.child.id());
+        let samples = CoreSamples::start(self.root, front.child.id(), background);
+        let front = front.end();
+        let counts = samples.end();
+        let front: ForegroundReport = front?;
         let lasted_ms = BootTime::now().since(begun).as_secs_f64() * 1000.0;
         let reports =
             background_programs.into_iter().map(RunningTask::end).collect::<anyhow::Result<Vec<BackgroundReport>>>()?;
         if let Some(daemon) = &mut daemon {
             daemon.actions()?;
         }
-        Ok(figures(front, &reports, lasted_ms))
+        let mut metrics = figures(front, &reports, lasted_ms);
+        metrics.extend(counts.into_iter().flat_map(core_figures));
+        Ok(metrics)
     }
 
     fn start_foreground(&self, arm: &Arm, what: Foreground) -> anyhow::Result<RunningTask> {
@@ -150,6 +157,11 @@ fn figures(front: ForegroundReport, reports: &[BackgroundReport], lasted_ms: f64
         metrics.insert(Metric::MusicMissed.key().to_owned(), 100.0 * f64::from(missed) / f64::from(periods));
     }
     metrics
+}
+
+fn core_figures(counts: CoreCounts) -> impl Iterator<Item = (String, f64)> {
+    let figures = [(Metric::CoreChanges, Some(counts.changes)), (Metric::SharedCores, counts.shared)];
+    figures.into_iter().filter_map(|(metric, count)| Some((metric.key().to_owned(), f64::from(count?))))
 }
 
 /// A running task; dropping it ends it.

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use super::driver::Driver;
 use super::{Metrics, describe, run_replicates};
-use crate::lookup::{Client, Lookups, Replay, crowd};
+use crate::lookup::{Client, Lookups, Replay, Replayed, Steps, crowd};
 use crate::metric::Metric;
 use crate::plan::{Line, Plan, Replicate};
 use crate::point::Point;
@@ -105,14 +105,19 @@ impl Arm<'_> {
         if measured.unit != TickUnit::Instructions {
             bail!("the processor's counter does not count instructions here");
         }
-        Ok(vec![
+        // Last, because it makes further lookups.
+        let has_steps = self.workload.steps && self.driver.arm.cache.is_empty();
+        let steps = if has_steps { plan.steps(&mut client, self.root)? } else { None };
+        let mut figures = steps.map_or_else(Vec::new, |steps| step_shares(&steps, measured.request.mean));
+        figures.extend([
             (Metric::Lookup, measured.call.p50),
             (Metric::LookupMean, measured.call.mean),
             (Metric::LookupP99, measured.call.p99),
             (Metric::Miss, misses.p50),
             (Metric::EmptyCall, measured.floors.empty_call),
             (Metric::ReferencePair, measured.floors.reference_pair),
-        ])
+        ]);
+        Ok(figures)
     }
 
     fn crowd(&self, names: &[String], clients: u32) -> anyhow::Result<f64> {
@@ -127,7 +132,70 @@ impl Arm<'_> {
         fs::set_permissions(&self.driver.device, Permissions::from_mode(0o666))
             .context("cannot open the device to all users")?;
         let replay = Replay { device: &self.driver.device, format: self.driver.format, names, events: &events };
-        let calls = replay.run(self.workload.count as usize)?;
-        Ok(vec![(Metric::Lookup, calls.p50), (Metric::LookupMean, calls.mean), (Metric::LookupP99, calls.p99)])
+        let Replayed { calls, top_quarter_share } = replay.run(self.workload.count as usize)?;
+        let mut figures =
+            vec![(Metric::Lookup, calls.p50), (Metric::LookupMean, calls.mean), (Metric::LookupP99, calls.p99)];
+        figures.extend(top_quarter_share.map(|share| (Metric::TopQuarterShare, 100.0 * share)));
+        Ok(figures)
+    }
+}
+
+/// The shares of the paper's five steps and of the way back in a lookup, in %, by means. Building the request, which takes
+/// `request`, is of the first step. Without a probe, steps 4 and 5 are left out.
+fn step_shares(steps: &Steps, request: f64) -> Vec<(Metric, f64)> {
+    let Steps { entry, switch, search, caller, reference, added, back, .. } = *steps;
+    let added_mean = added.map_or(0.0, |added| added.mean);
+    let mut parts = vec![
+        (Metric::StepOneShare, request + entry.mean),
+        (Metric::StepTwoShare, switch.mean + search.mean),
+        (Metric::StepThreeShare, caller.mean),
+        (Metric::WayBackShare, back.mean),
+    ];
+    let rest = reference.mean + added_mean;
+    let whole: f64 = parts.iter().map(|(_, time)| time).sum::<f64>() + rest;
+    if added.is_some() {
+        parts.extend([(Metric::StepFourShare, reference.mean), (Metric::StepFiveShare, added_mean)]);
+    }
+    parts.into_iter().map(|(metric, time)| (metric, 100.0 * time / whole)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lookup::Summary;
+
+    fn steps(added: Option<f64>) -> Steps {
+        let of = |mean: f64| Summary { p50: 0.0, p99: 0.0, mean };
+        Steps {
+            entry: of(3.0),
+            switch: of(20.0),
+            search: of(30.0),
+            caller: of(4.0),
+            reference: of(8.0),
+            added: added.map(of),
+            back: of(30.0),
+            lookups: 1,
+            event_cost: 9.0,
+        }
+    }
+
+    // Verifies LOOKUP-8.
+    #[test]
+    fn the_steps_of_a_lookup_sum_to_the_whole_of_it() {
+        let shares = step_shares(&steps(Some(3.0)), 2.0);
+        let share = |metric| shares.iter().find(|(known, _)| *known == metric).unwrap().1;
+        for (metric, expected) in [
+            (Metric::StepOneShare, 5.0),
+            (Metric::StepTwoShare, 50.0),
+            (Metric::StepThreeShare, 4.0),
+            (Metric::StepFourShare, 8.0),
+            (Metric::StepFiveShare, 3.0),
+            (Metric::WayBackShare, 30.0),
+        ] {
+            assert!((share(metric) - expected).abs() < 1e-9, "{metric:?}: {shares:?}");
+        }
+        let without = step_shares(&steps(None), 5.0);
+        assert_eq!(without.len(), 4);
+        assert!((without[1].1 - 50.0).abs() < 1e-9, "{without:?}");
     }
 }

@@ -8,6 +8,8 @@ mod boot_hold;
 mod boots;
 #[cfg(feature = "lab")]
 mod combinations;
+#[cfg(feature = "lab")]
+mod core_samples;
 mod daemon;
 mod driver;
 mod launch;

@@ -146,6 +146,7 @@ fn experiments_about_lookups_are_read_and_their_mistakes_named() {
         ("misses = 5", "clients = [2]", "clients belong to parallel mode"),
         ("misses = 5", "applications = [\"boot\", \"game\"]", "no application \"game\""),
         ("count = 20", "count = 0", "services, count and misses must be above zero"),
+        ("misses = 5", "steps = true, applications = [\"boot\"]", "steps are of one client's lookups"),
         ("lookup = { manager = \"own\", format = \"android-5\", cache = { mode = \"off\" } }", "", "arm off: lookup"),
         ("metric = \"lookup\"", "metric = \"launch\"", "its metric belongs to another kind of workload"),
         ("lookups = { services = 10, count = 20, misses = 5 }", "", "one of a `workload`"),

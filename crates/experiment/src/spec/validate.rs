@@ -78,7 +78,7 @@ impl Experiment {
     }
 
     fn lookups_fault(&self, lookups: &Lookups) -> Option<String> {
-        let Lookups { services, count, misses, clients, applications } = lookups;
+        let Lookups { services, count, misses, steps, clients, applications } = lookups;
         if self.mode == Timekeeping::Native || (self.mode == Timekeeping::Parallel) == clients.is_empty() {
             return Some("clients belong to parallel mode; else lookups are measured in deterministic mode".into());
         }
@@ -87,6 +87,9 @@ impl Experiment {
             return Some(
                 "services, count and misses must be above zero (no misses with clients or applications)".into(),
             );
+        }
+        if *steps && !has_misses {
+            return Some("steps are of one client's lookups, without clients and applications".into());
         }
         let known = Traces::built_in();
         if let Some(name) = applications.iter().find(|name| known.traces.iter().all(|trace| trace.name != **name)) {

@@ -113,6 +113,9 @@ pub struct Lookups {
     /// Lookups before each of which the driver's cache is cleared, so that each of them is a miss.
     #[serde(default)]
     pub misses: u32,
+    /// Further lookups of arms without a cache, by which their steps are separated.
+    #[serde(default)]
+    pub steps: bool,
     /// Clients that look up at the same time, a point each: what parallel mode measures.
     #[serde(default)]
     pub clients: Vec<u32>,

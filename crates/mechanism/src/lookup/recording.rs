@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use brisk_base::insertion_sort::insertion_sort;
+
 #[cfg(feature = "lab")]
 use super::trace::{Lookup, TraceEvent};
 
@@ -85,6 +87,15 @@ impl Recording {
     }
 }
 
+/// The share of all lookups, 0 to 1, that goes to the most frequent quarter of the services (rounded up), by how often each of them
+/// was looked up; `None` when none was. The paper found 0.8 (Yeon et al. 2016, figure 4).
+pub fn top_quarter_share(counts: impl IntoIterator<Item = u64>) -> Option<f64> {
+    let mut counts: Vec<u64> = counts.into_iter().filter(|count| *count > 0).collect();
+    insertion_sort(&mut counts, |one, next| one < next);
+    let (top, all): (u64, u64) = (counts.iter().take(counts.len().div_ceil(4)).sum(), counts.iter().sum());
+    (all > 0).then(|| top as f64 / all as f64)
+}
+
 /// A file that is not a recording.
 #[cfg(feature = "lab")]
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -158,6 +169,21 @@ mod tests {
             call(Some(1000), Request::Register, "activity"),
         ];
         Recording { header: RecordingHeader { lost_events: 2, ..RecordingHeader::default() }, calls }
+    }
+
+    // Verifies LOOKUP-8.
+    #[test]
+    fn the_top_quarter_is_of_the_services_that_were_looked_up() {
+        for (counts, expected) in [
+            (&[1, 80, 9, 10][..], Some(0.8)),
+            // Two of five, rounded up; services that were never looked up do not count.
+            (&[5, 1, 1, 0, 2, 1, 0, 0], Some(0.7)),
+            (&[3], Some(1.0)),
+            (&[0, 0], None),
+            (&[], None),
+        ] {
+            assert_eq!(top_quarter_share(counts.iter().copied()), expected, "{counts:?}");
+        }
     }
 
     // Verifies LOOKUP-8.

@@ -161,6 +161,18 @@ pub fn parse_stat(text: &str) -> Option<StatFacts> {
     })
 }
 
+/// The CPU on which the main thread of `pid` ran last, which `top` shows as its processor; `None` when it has ended.
+pub fn last_cpu(root: &Root, pid: u32) -> Option<u32> {
+    parse_last_cpu(&root.read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Field 39 of /proc/PID/stat.
+pub fn parse_last_cpu(text: &str) -> Option<u32> {
+    let (_, after) = text.rsplit_once(')')?;
+    // What follows the name begins with field 3.
+    after.split_ascii_whitespace().nth(36)?.parse().ok()
+}
+
 /// The first number of the `Uid:` line of /proc/PID/status. The whole file is not parsed: its lines vary by kernel.
 pub fn parse_real_uid(text: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().next()?.parse().ok()
@@ -199,6 +211,7 @@ mod tests {
         assert_eq!(facts.uid, Some(rustix::process::getuid().as_raw()));
         assert_eq!(facts.start_time_ticks, start_time_ticks(&root, std::process::id()).unwrap());
         assert!(start_time_ticks(&root, u32::MAX).unwrap_err().is_missing());
+        assert!(last_cpu(&root, std::process::id()).is_some() && last_cpu(&root, u32::MAX).is_none());
     }
 
     #[test]
@@ -213,6 +226,8 @@ mod tests {
         }
         assert!(parse_stat(&format!("42 (sh) {}", rest.replace("4194560", "4194564"))).unwrap().is_exiting);
         assert_eq!(parse_stat("42 (sh"), None);
+        assert_eq!(parse_last_cpu(&format!("42 (a) S (b) {}", rest.replace(" 17 0 ", " 17 3 "))), Some(3));
+        assert_eq!((parse_last_cpu(&format!("42 (sh) {}", &rest[..60])), parse_last_cpu("")), (None, None));
     }
 
     #[test]
@@ -248,7 +263,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in ".{0,300}") {
-            let _ = (parse_stat(&text), parse_real_uid(&text), parse_cgroup(&text));
+            let _ = (parse_stat(&text), parse_real_uid(&text), parse_cgroup(&text), parse_last_cpu(&text));
             let _ = parse_stat(&format!("1 (x) {text}"));
         }
     }
