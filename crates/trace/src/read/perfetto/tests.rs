@@ -162,6 +162,9 @@ fn message(trace: &Trace, event: &model::Event, comm: &dyn Fn(u32) -> Vec<u8>, i
             Event::SchedMigrateTask(SchedMigrateTask { pid: number(target), dest_cpu: cpu.into() })
         }
         Kind::Frequency { cpu, khz } => Event::CpuFrequency(CpuFrequency { state: khz, cpu_id: cpu.into() }),
+        Kind::FrequencyAtStart { cpu, khz } => {
+            Event::Print(Print { buf: format!("cpu_frequency: state={khz} cpu_id={cpu}\n").into() })
+        }
         Kind::FrequencyLimit { cpu, khz } => {
             Event::CpuFrequencyLimits(CpuFrequencyLimits { max_freq: khz, cpu_id: cpu.into() })
         }
