@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use brisk::experiment::catalogue;
-use brisk::experiment::claim::{Claim, Measure};
+use brisk::experiment::claim::Claim;
 use brisk::experiment::metric::Metric;
 use brisk::experiment::plan::StepMetric;
 use brisk::experiment::spec::Experiment;
@@ -65,10 +65,7 @@ fn faults(row: &Row, source: &Source, is_method: bool, experiments: &[Experiment
 }
 
 fn unit(claim: &Claim) -> &'static str {
-    match claim.measure {
-        Measure::Gain | Measure::GapClosed | Measure::StaysOff | Measure::OfBound | Measure::OffPrediction => "%",
-        _ => claim.metric.unit(),
-    }
+    if claim.measure.is_percentage() { "%" } else { claim.metric.unit() }
 }
 
 /// Faults of all rows of `papers`, with the place of each.

@@ -72,9 +72,12 @@ fn the_json_has_an_estimate_for_each_mechanism() {
     assert_eq!(removed(0), (Some("launch"), Some(27_825_000)));
     assert_eq!(removed(1), (Some("placement"), Some(0)));
     let (mechanism, ns) = removed(2);
-    assert!(mechanism == Some("lookup") && ns.is_some_and(|ns| (7_800_000..7_900_000).contains(&ns)), "{ns:?}");
+    assert!(mechanism == Some("lookup") && ns.is_some_and(|ns| (8_200_000..8_300_000).contains(&ns)), "{ns:?}");
     let one = report(&example(), &["--process", "browser", "--with", "lookup"]);
-    assert_eq!(one["windows"][0]["what_if"]["estimates"].as_array().unwrap().as_slice(), &estimates[2..]);
+    assert_eq!(one["windows"][0]["what_if"]["estimates"].as_array().unwrap().as_slice(), &estimates[2..3]);
+    let memory = &estimates[3];
+    assert_eq!((&memory["mechanism"], &memory["removed_ns"]), (&"memory".into(), &Value::Null));
+    assert!(memory["because"].as_str().unwrap().contains("6.00 ms went to direct reclaim"), "{memory}");
     let none = report(&example(), &["--process", "browser", "--with", "none"]);
     assert_eq!(none["windows"][0]["what_if"], Value::Null);
 }

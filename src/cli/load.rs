@@ -5,7 +5,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+#[cfg(feature = "lab")]
+use crate::cli::lookup::context::ContextArguments;
 use brisk_experiment::load::{Load, print_and_wait, turns_per_ms};
+#[cfg(feature = "lab")]
+use brisk_experiment::lookup::{Client, Lookups};
+#[cfg(feature = "lab")]
+use brisk_mechanism::lookup::services::names;
 use brisk_sys::BootTime;
 
 /// Launch a CPU load and print its launch time and basic launch time
@@ -29,12 +35,45 @@ pub struct Arguments {
     /// Iterations of the work loop in a millisecond; by default measured first, at the present frequency
     #[arg(long, value_name = "N")]
     turns_per_ms: Option<u64>,
+    /// Services to look up before the work
+    #[cfg(feature = "lab")]
+    #[command(flatten)]
+    services: ServiceArguments,
     /// Print one JSON line with the time of the first screen
     #[arg(long)]
     json: bool,
     /// Keep running after the first screen, until stdin ends
     #[arg(long)]
     stay: bool,
+}
+
+/// The services that the application looks up.
+#[cfg(feature = "lab")]
+#[derive(Debug, Args)]
+struct ServiceArguments {
+    /// Look services up so often before the work
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    lookups: usize,
+    /// The number of registered services
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    services: usize,
+    /// Seed the order of the names
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    context: ContextArguments,
+}
+
+#[cfg(feature = "lab")]
+impl ServiceArguments {
+    fn look_up(&self) -> anyhow::Result<()> {
+        if self.lookups > 0 {
+            let (ContextArguments { device, format }, names) = (&self.context, names(self.services));
+            let lookups = Lookups { code: format.check_code(), names: &names, count: self.lookups, seed: self.seed };
+            lookups.run(&mut Client::open(device, format)?, 0)?;
+        }
+        Ok(())
+    }
 }
 
 /// Runs the load and prints its launch time.
@@ -46,6 +85,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { work_ms, start_up_ms, threads, .. } = *arguments;
     let started = BootTime::now();
     let bursts = arguments.burst_ms.zip(arguments.wait_ms);
+    #[cfg(feature = "lab")]
+    arguments.services.look_up()?;
     let screen = Load { work_ms, start_up_ms, threads, turns_per_ms, bursts }.run()?;
     if arguments.json {
         let stay: &mut dyn io::Read = if arguments.stay { &mut io::stdin() } else { &mut io::empty() };

@@ -33,6 +33,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-schedutil", include_str!("../../../experiments/launch-schedutil.toml")),
     ("launch-stock", include_str!("../../../experiments/launch-stock.toml")),
     ("launch-threads", include_str!("../../../experiments/launch-threads.toml")),
+    ("launch-estimate", include_str!("../../../experiments/launch-estimate.toml")),
     ("launch-arm64", include_str!("../../../experiments/launch-arm64.toml")),
     ("placement-combinations", include_str!("../../../experiments/placement-combinations.toml")),
     ("placement-sessions", include_str!("../../../experiments/placement-sessions.toml")),
@@ -42,6 +43,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("lookup-list", include_str!("../../../experiments/lookup-list.toml")),
     ("lookup-applications", include_str!("../../../experiments/lookup-applications.toml")),
     ("lookup-clients", include_str!("../../../experiments/lookup-clients.toml")),
+    ("lookup-estimate", include_str!("../../../experiments/lookup-estimate.toml")),
     ("memory-paper", include_str!("../../../experiments/memory-paper.toml")),
     ("memory-brisk", include_str!("../../../experiments/memory-brisk.toml")),
     ("memory-victims", include_str!("../../../experiments/memory-victims.toml")),
@@ -169,10 +171,10 @@ mod tests {
     #[test]
     fn experiments_are_found_by_name_mechanism_and_place() {
         let launch = names(&["launch"], false).unwrap();
-        assert_eq!(launch.len(), 8);
+        assert_eq!(launch.len(), 9);
         assert_eq!(
             names(&["lookup"], false).unwrap(),
-            ["lookup-hub", "lookup-list", "lookup-applications", "lookup-clients"]
+            ["lookup-hub", "lookup-list", "lookup-applications", "lookup-clients", "lookup-estimate"]
         );
         assert_eq!(
             names(&["memory"], false).unwrap(),
@@ -184,7 +186,7 @@ mod tests {
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together", "together-slow", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 28);
+        assert_eq!(names(&[], false).unwrap().len(), 30);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

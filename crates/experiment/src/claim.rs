@@ -36,6 +36,9 @@ pub enum Measure {
     /// The arm's deviation from the baseline's prediction ([`Metric::BootOnTwo`], [`Metric::PreloadOnTwo`]), in % of the boot:
     /// of the predicted boot, or for a preload of the baseline's boot.
     OffPrediction,
+    /// How far the estimate of the arm `toward` ([`Metric::EstimatedGain`]) is from what the arm really takes less than
+    /// `against`, in % of the latter.
+    OffEstimate,
 }
 
 /// How the samples of an arm become one figure.
@@ -221,7 +224,8 @@ pub struct Claim {
     pub arm: Located<String>,
     /// The arm that it is compared with; the baseline when absent.
     pub against: Option<Located<String>>,
-    /// The arm that is the goal, for [`Measure::GapClosed`] and [`Measure::Loss`].
+    /// The arm that is the goal, for [`Measure::GapClosed`] and [`Measure::Loss`]; that of the estimates, for
+    /// [`Measure::OffEstimate`].
     pub toward: Option<Located<String>>,
     /// The points of the workload.
     #[serde(default)]
@@ -246,6 +250,16 @@ impl Measure {
         matches!(self, Self::Gain | Self::GapClosed | Self::Loss)
     }
 
+    /// Whether it compares the arm with others.
+    pub fn compares(self) -> bool {
+        self.can_be_paired() || matches!(self, Self::OfBound | Self::OffPrediction | Self::OffEstimate)
+    }
+
+    /// Whether its figure is in %, and not in the metric's unit.
+    pub fn is_percentage(self) -> bool {
+        self == Self::StaysOff || self.compares() && self != Self::Loss
+    }
+
     /// The quantile of single events, for the measures of single events.
     pub fn event_quantile(self) -> Option<f64> {
         match self {
@@ -266,6 +280,7 @@ impl Claim {
                 [self.metric, Metric::PreloadOnTwo, Metric::Boot]
             }
             Measure::OffPrediction => [self.metric, Metric::BootOnTwo, Metric::BootOnTwo],
+            Measure::OffEstimate => [self.metric, self.metric, Metric::EstimatedGain],
             _ => [self.metric; 3],
         }
     }

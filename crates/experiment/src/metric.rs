@@ -15,6 +15,8 @@ pub enum Metric {
     Energy,
     /// The number of the daemon's actions for the launch.
     Actions,
+    /// What `brisk diagnose` estimates that the mechanism would have removed of the launch.
+    EstimatedGain,
     /// A service lookup: one call of the driver and all that it causes; the median of a replicate.
     Lookup,
     /// The mean of the same, over hits and misses, as papers report it.
@@ -188,11 +190,12 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 80] = [
+    pub const ALL: [Self; 81] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
         Self::Actions,
+        Self::EstimatedGain,
         Self::Lookup,
         Self::LookupMean,
         Self::LookupP99,
@@ -298,6 +301,7 @@ impl Metric {
             Self::Basic => (Launches, "basic", "ms", "basic_ms"),
             Self::Energy => (Launches, "energy", "mJ", "energy_mj"),
             Self::Actions => (Launches, "actions", "actions", "actions"),
+            Self::EstimatedGain => (Launches, "estimated gain", "ms", "estimated_gain_ms"),
             Self::Lookup => (Lookups, "lookup", "instructions", "lookup"),
             Self::LookupMean => (Lookups, "lookup mean", "instructions", "lookup_mean"),
             Self::LookupP99 => (Lookups, "lookup p99", "instructions", "lookup_p99"),

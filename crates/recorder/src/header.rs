@@ -22,6 +22,8 @@ pub struct Parts {
     pub page: String,
     /// The text of `events/header_event`.
     pub event: String,
+    /// The format of ftrace's own event for text that programs write; empty where none is written.
+    pub print: String,
     /// Each subsystem with the formats of its events.
     pub formats: Vec<(String, Vec<String>)>,
     /// `/proc/kallsyms`, as far as it is needed.
@@ -49,8 +51,10 @@ pub fn lay_out(parts: &Parts, layout: PageLayout, cpus: u16) -> Header {
     sized(&mut bytes, &parts.page);
     bytes.extend(b"header_event\0");
     sized(&mut bytes, &parts.event);
-    // ftrace's own events are none of those that are recorded.
-    number(&mut bytes, 0);
+    number(&mut bytes, u32::from(!parts.print.is_empty()));
+    if !parts.print.is_empty() {
+        sized(&mut bytes, &parts.print);
+    }
     number(&mut bytes, parts.formats.len() as u32);
     for (subsystem, formats) in &parts.formats {
         bytes.extend(subsystem.as_bytes());

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use brisk_sys::cpu::cpufreq::Policies;
 use brisk_sys::system::trace_events::{TraceInstance, tracefs};
 use brisk_sys::system::trace_pages::{self, CpuPages, PageLayout};
 use brisk_sys::{BootTime, DeviceError, Root};
@@ -165,6 +166,7 @@ impl Recording {
         let clock = chosen_clock(&parts.clock).to_owned();
         let buffer = vec![0; layout.page_bytes * BUFFER_PAGES];
         instance.switch(true)?;
+        note_frequencies(root, instance.folder());
         let (began, cpu_time_before) = (BootTime::now(), own_cpu_time());
         let root = root.clone();
         Ok(Self { pages, instance, root, layout, file, buffer, path, clock, missing, began, cpu_time_before })
@@ -224,6 +226,24 @@ impl Recording {
     }
 }
 
+/// Notes each CPU's frequency and its limits in the recording, in the words of the kernel's events, which come with changes only. It
+/// must record already: of a change meanwhile there is an event before the note, which then does not count.
+fn note_frequencies(root: &Root, folder: &str) {
+    // Without a note there is only less to explain.
+    let note = |text: &str| drop(root.write(format!("{folder}/trace_marker"), text));
+    for policy in Policies::read(root).list {
+        let now = root.read(policy.folder.join("scaling_cur_freq"));
+        for cpu in &policy.cpus {
+            if let (Some(min), Some(max)) = (policy.minimum_khz, policy.maximum_khz) {
+                note(&format!("cpu_frequency_limits: min={min} max={max} cpu_id={cpu}"));
+            }
+            if let Ok(khz) = &now {
+                note(&format!("cpu_frequency: state={khz} cpu_id={cpu}"));
+            }
+        }
+    }
+}
+
 fn own_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -266,6 +286,7 @@ fn parts(root: &Root, folder: &str, enabled: &[String]) -> Result<Parts, DeviceE
     Ok(Parts {
         page: text("events/header_page")?,
         event: text("events/header_event")?,
+        print: root.read(format!("{}/events/ftrace/print/format", tracefs(root))).unwrap_or_default(),
         formats,
         functions,
         clock: root.read(format!("{folder}/trace_clock"))?,

@@ -25,11 +25,18 @@ pub const SWITCH: &str = "name: sched_switch\nID: 316\nformat:\n\
                           \tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n\
                           \tfield:int next_prio;\toffset:60;\tsize:4;\tsigned:1;";
 
-/// A header for sched_switch alone.
+/// Text that programs write.
+const PRINT: &str = "name: print\nID: 5\nformat:\n\
+                     \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+                     \tfield:unsigned long ip;\toffset:8;\tsize:8;\tsigned:0;\n\
+                     \tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;";
+
+/// A header for sched_switch and text.
 pub fn header(cpus: u16) -> Header {
     let parts = Parts {
         page: PAGE.to_owned(),
         event: "# compressed entry header".to_owned(),
+        print: PRINT.to_owned(),
         formats: vec![("sched".to_owned(), vec![SWITCH.to_owned()])],
         clock: "local [boot] mono".to_owned(),
         ..Parts::default()

@@ -268,9 +268,9 @@ impl Sums<'_> {
     }
 }
 
-/// Calls to these are lookups of services.
+/// Calls to these are lookups of services: Android's, and rsbinder's for Linux.
 fn is_service_manager(name: &str) -> bool {
-    ["servicemanager", "hwservicemanager", "vndservicemanager", "vndservicemanag"].contains(&name)
+    ["servicemanager", "hwservicemanager", "vndservicemanager", "vndservicemanag", "rsb_hub"].contains(&name)
 }
 
 #[cfg(test)]

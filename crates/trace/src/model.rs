@@ -67,6 +67,8 @@ pub enum Kind {
     Migrated { target: Tid, cpu: u16 },
     /// cpu_frequency.
     Frequency { cpu: u16, khz: u32 },
+    /// The frequency when the recording began, as brisk's recorder notes it.
+    FrequencyAtStart { cpu: u16, khz: u32 },
     /// The maximum of cpu_frequency_limits.
     FrequencyLimit { cpu: u16, khz: u32 },
     /// sched_blocked_reason of Android's kernels: why the thread's last wait was uninterruptible.

@@ -274,6 +274,9 @@ pub(crate) fn message(trace: &Trace, event: &Event, functions: &mut Functions) -
             Of::SchedMigrateTask(schema::SchedMigrateTask { pid: number(target), dest_cpu: cpu.into() })
         }
         Kind::Frequency { cpu, khz } => Of::CpuFrequency(schema::CpuFrequency { state: khz, cpu_id: cpu.into() }),
+        Kind::FrequencyAtStart { cpu, khz } => {
+            Of::Print(schema::Print { buf: format!("cpu_frequency: state={khz} cpu_id={cpu}\n").into() })
+        }
         Kind::FrequencyLimit { cpu, khz } => {
             Of::CpuFrequencyLimits(schema::CpuFrequencyLimits { max_freq: khz, cpu_id: cpu.into() })
         }

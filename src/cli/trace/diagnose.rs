@@ -165,7 +165,8 @@ fn device(root: &Root) -> Device {
 /// What each mechanism would have removed, and its state here.
 fn here(answer: &Answer, supports: [Support; 3], activations: &[Activation]) -> Vec<Here> {
     let estimates = answer.what_if.as_ref().map_or(&[][..], |what_if| &what_if.estimates);
-    let here = Mechanism::ALL.into_iter().zip(supports).map(|(mechanism, support)| {
+    let estimated = [Mechanism::Launch, Mechanism::Placement, Mechanism::Lookup];
+    let here = estimated.into_iter().zip(supports).map(|(mechanism, support)| {
         let removed_ns = estimates.iter().find(|it| it.mechanism == mechanism).and_then(|it| it.removed_ns);
         let activation = activations.iter().find(|it| it.mechanism == mechanism.name());
         let (on, why) = activation.map_or((false, String::new()), |it| (it.on, it.reason.clone()));

@@ -62,7 +62,7 @@ pub struct Arguments {
     #[arg(long, value_name = "S", value_parser = nanoseconds)]
     to: Option<u64>,
     /// Estimate what these mechanisms would have removed, or `none`
-    #[arg(long, value_name = "MECHANISM,...", default_value = "launch,placement,lookup", value_parser = mechanisms)]
+    #[arg(long, value_name = "MECHANISM,...", default_value = "launch,placement,lookup,memory", value_parser = mechanisms)]
     with: Mechanisms,
     #[command(flatten)]
     files: Files,
@@ -106,7 +106,7 @@ fn mechanisms(text: &str) -> Result<Mechanisms, String> {
     for word in text.split(',') {
         match Mechanism::ALL.into_iter().find(|it| it.name() == word) {
             Some(mechanism) if !found.contains(&mechanism) => found.push(mechanism),
-            _ => return Err("expected none, or some of launch,placement,lookup, each once".to_owned()),
+            _ => return Err("expected none, or some of launch,placement,lookup,memory, each once".to_owned()),
         }
     }
     Ok(Mechanisms(found))

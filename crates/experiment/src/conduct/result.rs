@@ -79,6 +79,7 @@ pub(super) fn metrics(experiment: &Experiment) -> Vec<Metric> {
         metric if metric.subject() == Subject::Boots => true,
         metric if metric.subject() == Subject::Lookups => experiment.mode == Timekeeping::Deterministic,
         Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
+        Metric::EstimatedGain => experiment.arms.iter().any(|arm| arm.estimates.is_some()),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
         // Only one arm has a claim about missed music.
         Metric::MusicMissed => false,

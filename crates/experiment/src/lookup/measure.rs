@@ -152,7 +152,10 @@ impl Lookups<'_> {
     }
 
     /// Looks every service up once, so that no measured lookup is a first one.
-    pub(super) fn lookup_all(&self, client: &mut Client) -> Result<(), CallError> {
+    ///
+    /// # Errors
+    /// [`CallError`], also when a service does not exist.
+    pub fn lookup_all(&self, client: &mut Client) -> Result<(), CallError> {
         self.names.iter().try_for_each(|name| self.lookup(client, name).map(drop))
     }
 

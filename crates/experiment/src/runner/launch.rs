@@ -14,7 +14,7 @@ pub(super) struct Application {
 }
 
 impl Application {
-    pub(super) fn start(runner: &Runner<'_>, work_ms: u32) -> anyhow::Result<Self> {
+    pub(super) fn start(runner: &Runner<'_>, work_ms: u32, arguments: &[String]) -> anyhow::Result<Self> {
         let workload = runner.workload;
         let mut command = Command::new(&runner.application);
         command.args(["load", "--json", "--stay", "--work-ms"]).arg(work_ms.to_string());
@@ -25,7 +25,7 @@ impl Application {
             command.arg("--burst-ms").arg(bursts.work_ms.to_string());
             command.arg("--wait-ms").arg(bursts.wait_ms.to_string());
         }
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         Ok(Self { child: child.with_context(|| format!("cannot launch {}", runner.application.display()))? })
     }
 

@@ -16,6 +16,8 @@ mod launch;
 mod lookups;
 mod readings;
 mod settings;
+#[cfg(feature = "lab")]
+mod surroundings;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -186,7 +188,7 @@ impl Runner<'_> {
         let hold = if arm.boot_hold { Some(BootHold::start(self.root, &self.folder)?) } else { None };
         wake_cpu_for_governors();
         let places = arm.brisk.as_ref().is_some_and(|configuration| configuration.contains_key("placement"));
-        let mut outcome = self.measure(replicate, point, daemon.as_ref().filter(|_| places), metrics);
+        let mut outcome = self.measure(replicate, (arm, point), daemon.as_ref().filter(|_| places), metrics);
         if let Some(hold) = hold {
             outcome = outcome.and(hold.end());
         }
@@ -203,10 +205,12 @@ impl Runner<'_> {
     fn measure(
         &self,
         replicate: &Replicate,
-        point: &Point,
+        (arm, point): (&Arm, &Point),
         daemon: Option<&Daemon>,
         metrics: &mut Metrics,
     ) -> anyhow::Result<()> {
+        #[cfg(feature = "lab")]
+        let surroundings = surroundings::Surroundings::start(self, arm, replicate.seed)?;
         let rest_until = BootTime::now() + Duration::from_micros(replicate.settle_us);
         let load = self.workload.background.as_ref();
         let background = load.map(|load| Background::start(load, self.turns_per_ms, replicate.seed)).transpose()?;
@@ -217,7 +221,11 @@ impl Runner<'_> {
             Point::Work(work_ms) => {
                 let window_ms = work_ms + self.workload.window_beyond_work_ms;
                 let window = Duration::from_millis(u64::from(window_ms));
-                let mut launched = launch::Application::start(self, work_ms)?;
+                #[cfg(feature = "lab")]
+                let arguments = surroundings.arguments(work_ms);
+                #[cfg(not(feature = "lab"))]
+                let (arguments, _) = (Vec::new(), arm);
+                let mut launched = launch::Application::start(self, work_ms, &arguments)?;
                 daemon.map_or(Ok(()), |daemon| daemon.set_foreground(launched.pid()))?;
                 let screen = launched.first_screen()?;
                 if BootTime::now() >= started + window {
@@ -226,6 +234,8 @@ impl Runner<'_> {
                 if self.workload.energy {
                     self.sample_energy_until(started + window, &mut readings);
                 }
+                #[cfg(feature = "lab")]
+                surroundings.end(metrics)?;
                 drop(launched);
                 metrics.insert(Metric::Launch.key().to_owned(), screen.launch_ms(started));
                 metrics.insert(Metric::Basic.key().to_owned(), screen.basic_ms(started));

@@ -22,7 +22,8 @@ pub use combinations::{BackgroundProgram, Combination, Combinations, Foreground,
 pub use openings::DeviceEnvironment;
 pub use openings::Openings;
 pub use workload::{
-    Background, Boots, Bursts, Launches, Lookups, Preloading, Program, Reading, Readings, Reboots, Workload,
+    Background, Boots, Bursts, LaunchLookups, Launches, Lookups, Preloading, Program, Reading, Readings, Reboots,
+    Workload,
 };
 
 /// One experiment, as its file describes it.
@@ -150,6 +151,8 @@ pub struct Arm {
     pub full_only: bool,
     /// In the full form, its maximum of replicates at a point: claims about it need fewer replicates than others.
     pub full: Option<u32>,
+    /// `brisk diagnose` records the launch, and estimates what this mechanism would have removed of it.
+    pub estimates: Option<String>,
     /// The context manager of lookups, and the settings of the driver's cache.
     pub lookup: Option<LookupArm>,
     /// The lab's scenario of this arm alone: in deterministic mode, figures of guests with different kernels are comparable.

@@ -69,7 +69,7 @@ fn mistakes_are_named_with_line_and_column() {
         ),
         ("baseline = true", "baseline = true\nfull = 3", "x:1:1: the baseline has as many replicates as the most"),
         ("full = 4", "full = \"many\"", "x:14:8: expected a number, or a list"),
-        ("measure = \"gain\"", "measure = \"loss\"", "x:29:7: claim launch.small: gap-closed and loss need `toward`"),
+        ("measure = \"gain\"", "measure = \"loss\"", "x:29:7: claim launch.small: gap-closed, loss and off-est"),
         ("arm = \"fast\"", "arm = \"fast\"\nat = [300]", "x:29:7: claim launch.small: at has 300"),
         ("arm = \"fast\"", "arm = \"fast\"\nat = \"noon\"", "x:30:6: invalid value: string \"noon\""),
         ("promise = \"LAUNCH-4\"\n", "", "x:25:1: missing field `promise`"),
@@ -91,6 +91,33 @@ fn energy_is_claimed_only_where_it_is_measured() {
     let unmeasured = claimed.replacen("work_ms = 500", "work_ms = 500\nenergy = false", 1);
     let error = Experiment::parse("x", &unmeasured).unwrap_err().to_string();
     assert!(error.ends_with("claim launch.small: the workload has `energy = false`"), "{error}");
+}
+
+#[test]
+fn estimates_are_of_launches_and_compared_with_their_gain() {
+    let claimed = MINIMAL.replacen("measure = \"gain\"", "measure = \"off-estimate\"\ntoward = \"slow\"", 1).replacen(
+        "baseline = true",
+        "baseline = true\nestimates = \"launch\"",
+        1,
+    );
+    assert_eq!(Experiment::parse("x", &claimed).unwrap().arms[0].estimates.as_deref(), Some("launch"));
+    let with_lookups = claimed.replacen(
+        "work_ms = [200, 400]",
+        "work_ms = [200, 400]\nlookups = { services = 9, per_work_ms = 1 }",
+        1,
+    );
+    for (text, expected) in [
+        (claimed.replacen("estimates = \"launch\"\n", "", 1), "`toward` an arm with `estimates`"),
+        (claimed.replacen("estimates = \"launch\"", "estimates = \"boot\"", 1), "for one of launch, placement, lookup"),
+        (with_lookups.clone(), "arm slow: lookup names the context manager"),
+        (with_lookups.replacen("per_work_ms = 1", "per_work_ms = 0", 1), "per_work_ms must be above zero"),
+    ] {
+        let error = Experiment::parse("x", &text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}\n  wanted {expected}");
+    }
+    let elsewhere = LOOKUPS.replacen("baseline = true", "baseline = true\nestimates = \"lookup\"", 1);
+    let error = Experiment::parse("x", &elsewhere).unwrap_err().to_string();
+    assert!(error.contains("arm off: estimates are of launches in the lab"), "{error}");
 }
 
 #[test]

@@ -4,10 +4,24 @@ use std::collections::BTreeSet;
 
 use super::super::claim::{Claim, Measure, PointSelector, VerdictBasis};
 use super::super::metric::{Metric, Subject};
-use super::{Arm, Boots, Experiment, Launches, Lookups, Preloading, Readings, Reboots};
+use super::{Arm, Boots, Experiment, LaunchLookups, Launches, Lookups, Preloading, Readings, Reboots};
 use brisk_mechanism::lookup::Traces;
 use brisk_report::proof::Timekeeping;
 use brisk_sys::binder::WireFormat;
+
+/// Mechanisms that `brisk diagnose` estimates.
+const ESTIMATED: [&str; 3] = ["launch", "placement", "lookup"];
+
+fn manager_fault(arm: &Arm) -> Option<String> {
+    match &arm.lookup {
+        None => Some(format!("arm {}: lookup names the context manager", arm.name)),
+        Some(lookup) if WireFormat::named(&lookup.format).is_none() => {
+            Some(format!("arm {}: there is no wire format {:?}", arm.name, lookup.format))
+        }
+        Some(lookup) if lookup.manager.trim().is_empty() => Some(format!("arm {}: no manager", arm.name)),
+        Some(_) => None,
+    }
+}
 
 impl Experiment {
     /// The first fault, with its offset in the text where one is known.
@@ -62,7 +76,8 @@ impl Experiment {
             return Some("window_beyond_work_ms must be above zero".into());
         }
         let has_unsupported_setting = |arm: &&Arm| {
-            let others = arm.lookup.is_some() || arm.scenario.is_some() || arm.swap.is_some();
+            let lookup = arm.lookup.is_some() && workload.lookups.is_none();
+            let others = lookup || arm.scenario.is_some() || arm.swap.is_some();
             others || !arm.beside.is_empty() || !arm.launcher.is_empty()
         };
         if let Some(arm) = self.arms.iter().find(has_unsupported_setting) {
@@ -74,7 +89,17 @@ impl Experiment {
         if let Some(unknown_work_ms) = quick.find(|work_ms| !workload.work_ms.contains(work_ms)) {
             return Some(format!("quick_work_ms has {unknown_work_ms}, which work_ms lacks"));
         }
-        workload.background.filter(|b| b.period_ms == 0).map(|_| "background: period_ms must be above zero".into())
+        if workload.background.is_some_and(|background| background.period_ms == 0) {
+            return Some("background: period_ms must be above zero".into());
+        }
+        workload.lookups.and_then(|lookups| self.launch_lookups_fault(lookups))
+    }
+
+    fn launch_lookups_fault(&self, lookups: LaunchLookups) -> Option<String> {
+        if self.mode == Timekeeping::Native || lookups.services == 0 || lookups.per_work_ms == 0 {
+            return Some("lookups of launches are made in the lab; services and per_work_ms must be above zero".into());
+        }
+        self.arms.iter().find_map(manager_fault)
     }
 
     fn lookups_fault(&self, lookups: &Lookups) -> Option<String> {
@@ -101,15 +126,7 @@ impl Experiment {
         if self.replicates.quick_work_ms.is_some() {
             return Some("quick_work_ms is for launches".into());
         }
-        let fault = |arm: &Arm| match &arm.lookup {
-            None => Some(format!("arm {}: lookup names the context manager", arm.name)),
-            Some(lookup) if WireFormat::named(&lookup.format).is_none() => {
-                Some(format!("arm {}: there is no wire format {:?}", arm.name, lookup.format))
-            }
-            Some(lookup) if lookup.manager.trim().is_empty() => Some(format!("arm {}: no manager", arm.name)),
-            Some(_) => None,
-        };
-        self.arms.iter().find_map(fault)
+        self.arms.iter().find_map(manager_fault)
     }
 
     fn readings_fault(&self, readings: Readings) -> Option<String> {
@@ -207,6 +224,15 @@ impl Experiment {
                     .into(),
             );
         }
+        let in_lab = self.launches.is_some() && self.mode != Timekeeping::Native;
+        let is_unknown = |mechanism: &String| !in_lab || !ESTIMATED.contains(&mechanism.as_str());
+        if let Some(arm) = self.arms.iter().find(|arm| arm.estimates.as_ref().is_some_and(is_unknown)) {
+            return Some(format!(
+                "arm {}: estimates are of launches in the lab, for one of {}",
+                arm.name,
+                ESTIMATED.join(", ")
+            ));
+        }
         let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
         (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))
     }
@@ -228,13 +254,19 @@ impl Experiment {
 
     fn claim_fault(&self, claim: &Claim) -> Option<String> {
         let toward = claim.toward.as_ref().map(|arm| &arm.value);
-        let needs_toward = matches!(claim.measure, Measure::GapClosed | Measure::Loss);
+        let needs_toward = matches!(claim.measure, Measure::GapClosed | Measure::Loss | Measure::OffEstimate);
         if needs_toward != toward.is_some() {
-            return Some("gap-closed and loss need `toward`, other measures have none".into());
+            return Some("gap-closed, loss and off-estimate need `toward`, other measures have none".into());
         }
         let is_of_boot = matches!(claim.measure, Measure::OfBound | Measure::OffPrediction);
         if is_of_boot && !matches!(claim.metric, Metric::Boot | Metric::Preload) {
             return Some("of-bound and off-prediction are measures of the metrics boot and preload".into());
+        }
+        let has_estimates = |name: &String| self.arms.iter().any(|arm| arm.name == *name && arm.estimates.is_some());
+        if claim.measure == Measure::OffEstimate
+            && !(claim.metric == Metric::Launch && toward.is_some_and(has_estimates))
+        {
+            return Some("off-estimate is a measure of the metric launch, and `toward` an arm with `estimates`".into());
         }
         if (claim.measure == Measure::StaysOff) != (claim.metric == Metric::Actions) {
             return Some("stays-off and the metric actions belong together".into());

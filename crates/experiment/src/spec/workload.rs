@@ -155,6 +155,8 @@ pub struct Launches {
     pub threads: u32,
     /// Bursts with waits between them, as in a boot that reads files; without, the work is one piece.
     pub bursts: Option<Bursts>,
+    /// Services that the program looks up before its work, in the lab.
+    pub lookups: Option<LaunchLookups>,
     /// Length of the idle point, if there is one, in milliseconds.
     pub idle_ms: Option<u32>,
     /// Shortest and longest rest before a launch, in milliseconds.
@@ -167,6 +169,16 @@ pub struct Launches {
     pub energy: bool,
     /// Background load during rest and launch, as on a device in use.
     pub background: Option<Background>,
+}
+
+/// The lookups of a launch; every service was looked up once before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchLookups {
+    /// Services that are registered, and looked up by their popularity.
+    pub services: u32,
+    /// Lookups for each millisecond of `work_ms`.
+    pub per_work_ms: u32,
 }
 
 /// Work in pieces.

@@ -139,6 +139,7 @@ impl PairedSamples {
         match claim.measure {
             Measure::Gain => 100.0 * (1.0 - of(&self.arm) / of(&self.against)),
             Measure::OffPrediction => 100.0 * (of(&self.arm) - of(&self.against)) / of(&self.toward),
+            Measure::OffEstimate => 100.0 * (of(&self.toward) / (of(&self.against) - of(&self.arm)) - 1.0),
             Measure::GapClosed | Measure::OfBound => {
                 let start = of(&self.against);
                 100.0 * (start - of(&self.arm)) / (start - of(&self.toward))
@@ -188,8 +189,7 @@ fn paired_figure(measure: Measure, [arm, against, toward]: &[Vec<f64>; 3], centr
 impl<'a> ClaimEvaluation<'a> {
     fn new(experiment: &Experiment, claim: &'a Claim, samples: &Samples, points: &[usize]) -> Self {
         let index = |name: &Located<String>| experiment.arm(&name.value);
-        let compared = [Measure::Gain, Measure::GapClosed, Measure::Loss, Measure::OfBound, Measure::OffPrediction];
-        let alone = !compared.contains(&claim.measure);
+        let alone = !claim.measure.compares();
         let arm = index(&claim.arm);
         // A loss is the difference from `toward`; the baseline may lack its metric.
         let has_baseline = !alone && claim.measure != Measure::Loss;
@@ -285,10 +285,7 @@ impl<'a> ClaimEvaluation<'a> {
             None if ci.iter().all(|end| end.is_finite()) => Verdict::Shown,
             None => Verdict::Inconclusive,
         };
-        let unit = match claim.measure {
-            Measure::Gain | Measure::GapClosed | Measure::StaysOff | Measure::OfBound | Measure::OffPrediction => "%",
-            _ => claim.metric.unit(),
-        };
+        let unit = if claim.measure.is_percentage() { "%" } else { claim.metric.unit() };
         ClaimResult {
             id: claim.id.clone(),
             text: self.text(),

@@ -277,6 +277,39 @@ turns_per_ms = 1
     }
 }
 
+// Verifies TRACE-9.
+#[test]
+fn an_estimate_is_compared_with_what_was_gained() {
+    let head =
+        HEAD.replacen("name = \"best\", title = \"\"", "name = \"told\", title = \"\", estimates = \"launch\"", 1);
+    let text = format!(
+        "{head}[[claim]]\nid = \"x.y\"\npromise = \"TRACE-9\"\ntext = \"\"\nmeasure = \"off-estimate\"\narm = \"ours\"\n\
+         toward = \"told\"\nrequired = \"within 15\""
+    );
+    let experiment = Experiment::parse("x", &text).unwrap();
+    let found = |estimate_ms: f64| {
+        let mut lines = Vec::new();
+        for block in 0..6 {
+            // The recorded launch takes longer, which is no matter of the estimate.
+            let told = [("launch_ms", 121.0), ("estimated_gain_ms", estimate_ms)];
+            let arms = [&[("launch_ms", 120.0)][..], &[("launch_ms", 100.0)], &told];
+            for (arm, metrics) in arms.into_iter().enumerate() {
+                let replicate = Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
+                lines.push((replicate, line(metrics, None)));
+            }
+        }
+        let lines = lines.iter().map(|(replicate, line)| (replicate, line));
+        judge(&experiment, true, &Samples::new(3, &experiment.points(true), lines)).remove(0)
+    };
+    for (estimate_ms, expected, verdict) in
+        [(20.0, 0.0, Verdict::Shown), (22.0, 10.0, Verdict::Shown), (10.0, -50.0, Verdict::NotShown)]
+    {
+        let result = found(estimate_ms);
+        assert!((result.measured - expected).abs() < 1e-9, "{}", result.measured);
+        assert_eq!((result.unit.as_str(), result.verdict, result.p), ("%", verdict, None));
+    }
+}
+
 #[test]
 fn percentiles_are_of_all_single_events_together() {
     let text = format!(

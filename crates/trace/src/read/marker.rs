@@ -1,4 +1,5 @@
-//! What atrace writes into the trace's marker: `B|pid|name`, `E|pid`, `S|pid|name|cookie`, `F|pid|name|cookie`, `I|pid|name`.
+//! What atrace writes into the trace's marker: `B|pid|name`, `E|pid`, `S|pid|name|cookie`, `F|pid|name|cookie`, `I|pid|name`; and
+//! frequencies, which brisk's recorder notes when it begins.
 
 use crate::collect::Collector;
 use crate::model::{Kind, Marker, MarkerKind, Tid};
@@ -26,6 +27,9 @@ pub fn kind(text: &str, time_ns: u64, tid: Tid, collector: &mut Collector) -> Op
     if text == "E" || text.starts_with("E|") {
         return Some(Kind::SliceEnd);
     }
+    if let Some(noted) = frequency(text) {
+        return Some(noted);
+    }
     let (letter, rest) = text.split_once('|')?;
     let (process, name) = rest.split_once('|')?;
     let process = process.parse().ok()?;
@@ -47,6 +51,21 @@ pub fn kind(text: &str, time_ns: u64, tid: Tid, collector: &mut Collector) -> Op
     // ART names the holder; the wake-up tells it as well, also where the lock is not of ART.
     let is_lock = ["Lock contention on ", "monitor contention with owner "].iter().any(|it| name.starts_with(it));
     Some(Kind::SliceBegin { is_lock })
+}
+
+/// The words are those of the kernel's events.
+fn frequency(text: &str) -> Option<Kind> {
+    let (event, values) = text.split_once(": ")?;
+    let value = |key: &str| {
+        let mut values = values.split(' ');
+        values.find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse::<u32>().ok())
+    };
+    let cpu = u16::try_from(value("cpu_id")?).ok()?;
+    match event {
+        "cpu_frequency" => Some(Kind::FrequencyAtStart { cpu, khz: value("state")? }),
+        "cpu_frequency_limits" => Some(Kind::FrequencyLimit { cpu, khz: value("max")? }),
+        _ => None,
+    }
 }
 
 /// A name can contain bars; a cookie is a number.
@@ -73,6 +92,11 @@ mod tests {
             ("E|7", Some(Kind::SliceEnd)),
             ("S|7|launching: com.a|0", None),
             ("C|7|counter|4", None),
+            ("cpu_frequency: state=600000 cpu_id=3\n", Some(Kind::FrequencyAtStart { cpu: 3, khz: 600_000 })),
+            ("cpu_frequency_limits: min=1 max=9 cpu_id=0", Some(Kind::FrequencyLimit { cpu: 0, khz: 9 })),
+            ("cpu_frequency: state=x cpu_id=3", None),
+            ("cpu_frequency: state=5 cpu_id=65536", None),
+            ("cpu_idle: state=1 cpu_id=0", None),
             ("B|x|a", None),
             ("", None),
             ("\u{e9}", None),

@@ -133,11 +133,10 @@ impl Boosts {
                 let first_value = value.split(' ').next().and_then(|word| word.parse::<u64>().ok());
                 let is_delayed = kind == ActuatorKind::Flexrate || (kind == ActuatorKind::SamplingRate && self.is_old);
                 let after_us = first_value.filter(|_| is_delayed).unwrap_or(0);
-                self.sample(
-                    trace,
-                    timelines,
-                    Floor { from_ns: now_ns.saturating_add(after_us.saturating_mul(1000)), ..always },
-                );
+                let is_shorter = matches!(kind, ActuatorKind::Flexrate | ActuatorKind::SamplingRate);
+                let period_us = first_value.filter(|_| is_shorter).or(policy.sampling_rate_us);
+                let from_ns = now_ns.saturating_add(after_us.saturating_mul(1000));
+                self.sample(trace, timelines, Floor { from_ns, ..always }, period_us.unwrap_or(0).saturating_mul(1000));
             }
         }
     }
@@ -154,8 +153,8 @@ impl Boosts {
     }
 
     /// The governor samples: where a CPU of the policy is busy it goes to the highest frequency, until it lowers the frequency
-    /// in the trace.
-    fn sample(&mut self, trace: &Trace, timelines: &Timelines, floor: Floor) {
+    /// in the trace. Within a period it does not: that was by a sample which is not taken now.
+    fn sample(&mut self, trace: &Trace, timelines: &Timelines, floor: Floor, period_ns: u64) {
         let at = trace.events.partition_point(|event| event.time_ns <= floor.from_ns) as u32;
         let cpus = floor.cpus.iter().filter_map(|&cpu| timelines.cpus.get(cpu as usize));
         let is_busy = cpus.clone().any(|cpu| {
@@ -166,8 +165,10 @@ impl Boosts {
             return;
         }
         let lowered = cpus.flat_map(|cpu| cpu.frequencies.windows(2));
-        let lowered = lowered.filter(|pair| pair[1].0 >= at && pair[1].1 < pair[0].1);
-        let to_ns = lowered.map(|pair| trace.time_ns(pair[1].0)).min().unwrap_or(u64::MAX);
+        let lowered =
+            lowered.filter(|pair| pair[1].0 >= at && pair[1].1 < pair[0].1).map(|pair| trace.time_ns(pair[1].0));
+        let next_ns = floor.from_ns.saturating_add(period_ns);
+        let to_ns = lowered.filter(|time_ns| *time_ns >= next_ns).min().unwrap_or(u64::MAX);
         self.floors.push(Floor { to_ns, ..floor });
     }
 

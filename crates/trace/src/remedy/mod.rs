@@ -7,6 +7,7 @@
 mod cpufreq;
 mod launch;
 mod lookup;
+mod memory;
 mod placement;
 mod replay;
 mod samples;
@@ -31,11 +32,13 @@ pub enum Mechanism {
     Launch,
     Placement,
     Lookup,
+    /// Never more than nothing or unknown.
+    Memory,
 }
 
 impl Mechanism {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Launch, Self::Placement, Self::Lookup];
+    pub const ALL: [Self; 4] = [Self::Launch, Self::Placement, Self::Lookup, Self::Memory];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Mechanism {
             Self::Launch => brisk_mechanism::launch::NAME,
             Self::Placement => brisk_mechanism::placement::NAME,
             Self::Lookup => brisk_mechanism::lookup::control::NAME,
+            Self::Memory => brisk_mechanism::memory::NAME,
         }
     }
 }
@@ -131,6 +135,7 @@ pub fn what_if(
             Mechanism::Launch => launch::estimate(&case, &remedies.launch, remedies.device.as_ref()),
             Mechanism::Placement => placement::estimate(&case, &remedies.placement),
             Mechanism::Lookup => lookup::estimate(&case, &remedies.lookup),
+            Mechanism::Memory => memory::estimate(&case),
         };
         Estimate::of(mechanism, explanation, found)
     });

@@ -13,6 +13,7 @@ use crate::threads::resolve;
 use brisk_mechanism::launch::LaunchDevice;
 use brisk_mechanism::launch::config::ScalingMinFreqConfig;
 use brisk_mechanism::launch::probe::PolicyFacts;
+use brisk_mechanism::lookup::config::CacheMode;
 
 const EXAMPLE: &str = include_str!("../../../../tests/cli/trace.in/launch.txt");
 
@@ -53,13 +54,17 @@ fn ramp() -> String {
 
 /// A device whose governor can be made to sample.
 fn ondemand() -> Device {
+    ondemand_of(100_000)
+}
+
+fn ondemand_of(sampling_rate_us: u64) -> Device {
     let policy = PolicyFacts {
         name: "policy0".to_owned(),
         folder: "/sys/devices/system/cpu/cpufreq/policy0".into(),
         governor: "ondemand".to_owned(),
         tunables: Some("/sys/devices/system/cpu/cpufreq/policy0/ondemand".into()),
         frequencies_khz: vec![500_000, 1_000_000, 2_000_000],
-        sampling_rate_us: Some(100_000),
+        sampling_rate_us: Some(sampling_rate_us),
         ..PolicyFacts::default()
     };
     let facts = LaunchDevice {
@@ -92,9 +97,15 @@ fn launch_removes_the_ramp_from_its_detection_on() {
             19_375_000,
         ),
         (
-            "a governor that samples once lowers the frequency again",
+            "the next sample of a governor that samples once is later than the end",
             ramp(),
             Remedies { device: Some(ondemand()), ..with(Mechanism::Launch) },
+            whole_ns,
+        ),
+        (
+            "a governor that samples again lowers the frequency",
+            ramp(),
+            Remedies { device: Some(ondemand_of(40_000)), ..with(Mechanism::Launch) },
             29_062_500,
         ),
         ("forked in the trace", forked, with(Mechanism::Launch), whole_ns),
@@ -111,9 +122,11 @@ fn launch_removes_the_ramp_from_its_detection_on() {
 // Verifies TRACE-9.
 #[test]
 fn what_a_trace_cannot_tell_is_said() {
-    use Mechanism::{Launch, Lookup, Placement};
+    use Mechanism::{Launch, Lookup, Memory, Placement};
     let no_frequency = switch(0, 0, 0, "R", 7) + &switch(0, 9_000, 7, "S", 0);
     let short = switch(0, 0, 0, "R", 8) + &switch(0, 4_000, 8, "R", 7) + &switch(0, 9_000, 7, "S", 0);
+    let reclaim = line(0, 1_000, 7, "mm_vmscan_direct_reclaim_begin: order=0")
+        + &line(0, 5_000, 7, "mm_vmscan_direct_reclaim_end: nr_reclaimed=32");
     let queued = waking(1, 1_000, 9, 7, 0);
     let full_speed = khz(0, 0, 2_000_000) + &no_frequency;
     let conservative = |mut device: Device| {
@@ -130,7 +143,9 @@ fn what_a_trace_cannot_tell_is_said() {
         (ramp(), Remedies { device: Some(performance), ..with(Launch) }, false, "holds the maximum already"),
         (no_frequency.clone(), with(Placement), false, "behind no other thread"),
         (short + &queued, with(Placement), true, "shorter than one sample of placement (100 ms)"),
-        (no_frequency, with(Lookup), true, "no calls of binder"),
+        (no_frequency.clone(), with(Lookup), true, "no calls of binder"),
+        (no_frequency.clone(), with(Memory), false, "no direct reclaim and no swap-in"),
+        (reclaim + &no_frequency, with(Memory), true, "4.00 ms went to direct reclaim and swap-in"),
     ] {
         let (_, what_if) = of_7(&text, None, &remedies);
         let estimate = &what_if.estimates[0];
@@ -204,13 +219,16 @@ fn lookup_removes_the_wait_but_not_the_hit() {
     let of_lookup = |part: &&crate::explain::Part| part.on_behalf.as_ref().is_some_and(|it| it.is_service_lookup());
     let waited_ns: u64 = explanation.parts.iter().filter(of_lookup).map(|part| part.ns).sum();
     assert_eq!(waited_ns, 7_900_000);
-    // 5000 cycles at 600 MHz, and 99.8 % hits.
-    let expected_ns = (7_900_000.0 - 8_333.0) * 0.998;
+    // The thread itself was 0.3 ms in the driver, and runnable for 0.1 ms. A hit and eight events at 2000 MHz; 99.8 % hits.
+    let expected_ns = (8_300_000.0 - 2_500.0 - 4_400.0) * 0.998;
     let removed_ns = removed(&what_if).unwrap() as f64;
     assert!((removed_ns / expected_ns - 1.0).abs() < 0.002, "{removed_ns} {expected_ns}");
     let small = LookupConfig { entries: 1, ..LookupConfig::default() };
     let (_, less) = estimates(&trace, &timelines, None, &Remedies { lookup: small, ..with(Mechanism::Lookup) });
     assert!(removed(&less).unwrap() < removed(&what_if).unwrap() / 2, "one entry answers few lookups: {less:?}");
+    let transparent = LookupConfig { mode: CacheMode::Transparent, entries: 128, ..LookupConfig::default() };
+    let (_, own) = estimates(&trace, &timelines, None, &Remedies { lookup: transparent, ..with(Mechanism::Lookup) });
+    assert!(removed(&own).unwrap() < removed(&what_if).unwrap() / 2, "answers are for one caller: {own:?}");
 }
 
 /// Each estimate is within its part, and what is left adds up.

@@ -104,10 +104,13 @@ impl<'t> Resolver<'t> {
                     self.set(thread, at, State::Runnable { cpu });
                 }
             }
-            Kind::Frequency { cpu, khz } => {
+            Kind::Frequency { cpu, khz } | Kind::FrequencyAtStart { cpu, khz } => {
                 self.make_cpu(cpu);
                 let cpu = &mut self.found.cpus[cpu as usize];
-                cpu.frequencies.push((at, khz));
+                // A change since the start is newer than what was read.
+                if matches!(event.kind, Kind::Frequency { .. }) || cpu.frequencies.is_empty() {
+                    cpu.frequencies.push((at, khz));
+                }
                 cpu.highest_khz = cpu.highest_khz.max(khz);
             }
             Kind::FrequencyLimit { cpu, khz } => {

@@ -2,7 +2,7 @@
 
 use super::{Runner, State, Timelines};
 use crate::model::Trace;
-use crate::sample::{line, switch, timelines};
+use crate::sample::{khz, line, switch, timelines};
 
 fn waking(cpu: u16, us: u64, by: u32, target: u32) -> String {
     crate::sample::waking(cpu, us, by, target, cpu)
@@ -19,6 +19,23 @@ fn states(trace: &Trace, timelines: &Timelines, thread: u32) -> Vec<(u64, char)>
     };
     let transitions = &timelines.threads[thread as usize].transitions;
     transitions.iter().map(|it| (trace.time_ns(it.at) / 1000 - 1_000_000, letter(it.state))).collect()
+}
+
+/// The recorder reads a frequency after it has begun to record.
+#[test]
+fn a_noted_frequency_counts_until_the_first_change() {
+    let noted = |us: u64, khz: u32| line(0, us, 9, &format!("tracing_mark_write: cpu_frequency: state={khz} cpu_id=0"));
+    let run = switch(0, 0, 0, "R", 7);
+    for (text, expected) in [
+        (noted(10, 500), vec![500]),
+        (noted(10, 500) + &khz(20, 0, 800), vec![500, 800]),
+        (khz(5, 0, 800) + &noted(10, 500), vec![800]),
+        (noted(10, 500) + &noted(20, 800), vec![500]),
+    ] {
+        let (_, timelines) = timelines(&(run.clone() + &text));
+        let found: Vec<u32> = timelines.cpus[0].frequencies.iter().map(|(_, khz)| *khz).collect();
+        assert_eq!(found, expected, "{text}");
+    }
 }
 
 // Verifies TRACE-3.

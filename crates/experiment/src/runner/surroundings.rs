@@ -1,0 +1,140 @@
+//! What the lab adds to a launch: services that the application looks up, and `brisk diagnose`, which records it.
+
+use std::fs;
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Signal, kill_process};
+
+use super::driver::Driver;
+use super::{APPLICATION, Metrics, Runner};
+use crate::lookup::{Client, LookupProcesses, Lookups};
+use crate::metric::Metric;
+use crate::spec::{Arm, LaunchLookups};
+use brisk_mechanism::lookup::services::names;
+use brisk_sys::process::parent_death;
+use brisk_sys::{BootTime, process};
+
+/// Limit for the beginning of a recording.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// A launch is over when the application waits for 200 ms.
+const UNTIL_READY: Duration = Duration::from_millis(300);
+
+/// Runs around one launch; dropping it ends its processes.
+pub(super) struct Surroundings<'a> {
+    services: Option<Services<'a>>,
+    diagnosis: Option<Diagnosis<'a>>,
+}
+
+struct Services<'a> {
+    driver: Driver<'a>,
+    lookups: LaunchLookups,
+    seed: u64,
+    /// The context manager, and the process with the services.
+    _processes: LookupProcesses,
+}
+
+struct Diagnosis<'a> {
+    mechanism: &'a str,
+    child: Child,
+}
+
+impl<'a> Surroundings<'a> {
+    /// Starts what the workload and the arm name. Every service has been looked up once then.
+    pub(super) fn start(runner: &Runner<'a>, arm: &'a Arm, seed: u64) -> anyhow::Result<Self> {
+        let services = runner.workload.lookups.map(|lookups| Services::start(runner, arm, lookups, seed));
+        let services = services.transpose()?;
+        let diagnosis = arm.estimates.as_deref().map(|mechanism| Diagnosis::start(runner, mechanism));
+        Ok(Self { services, diagnosis: diagnosis.transpose()? })
+    }
+
+    /// Arguments of the application for its lookups.
+    pub(super) fn arguments(&self, work_ms: u32) -> Vec<String> {
+        let Some(Services { driver, lookups, seed, .. }) = &self.services else { return Vec::new() };
+        let words = [
+            ("--lookups", (lookups.per_work_ms * work_ms).to_string()),
+            ("--services", lookups.services.to_string()),
+            ("--device", driver.device.display().to_string()),
+            ("--format", driver.format.name.clone()),
+            ("--seed", seed.to_string()),
+        ];
+        words.into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect()
+    }
+
+    /// Notes the estimate, if the launch was diagnosed. The application must still wait.
+    pub(super) fn end(self, metrics: &mut Metrics) -> anyhow::Result<()> {
+        if let Some(diagnosis) = self.diagnosis {
+            sleep(UNTIL_READY);
+            metrics.insert(Metric::EstimatedGain.key().to_owned(), diagnosis.estimate_ms()?);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Services<'a> {
+    fn start(runner: &Runner<'a>, arm: &'a Arm, lookups: LaunchLookups, seed: u64) -> anyhow::Result<Self> {
+        let driver = Driver::of(runner.root, arm)?;
+        let processes = driver.start(lookups.services)?;
+        let names = names(lookups.services as usize);
+        let all = Lookups { code: driver.format.check_code(), names: &names, count: 0, seed };
+        all.lookup_all(&mut Client::open(&driver.device, driver.format)?)?;
+        Ok(Self { driver, lookups, seed, _processes: processes })
+    }
+}
+
+impl<'a> Diagnosis<'a> {
+    /// Starts `brisk diagnose`, and returns once it records.
+    fn start(runner: &Runner<'_>, mechanism: &'a str) -> anyhow::Result<Self> {
+        let file = runner.folder.join("launch.dat");
+        let _ = fs::remove_file(&file);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--root").arg(runner.root.path("/")).args(["diagnose", "--json", "--time", "600s", "--launch"]);
+        command.arg(APPLICATION).arg("--output").arg(&file);
+        parent_death::die_with_parent(&mut command, Signal::TERM);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut diagnosis = Self { mechanism, child: child.context("cannot start brisk diagnose")? };
+        let limit = BootTime::now() + START_TIMEOUT;
+        while fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
+            if let Some(status) = diagnosis.child.try_wait()? {
+                bail!("brisk diagnose ended at once with {status}; see its message on stderr");
+            }
+            if BootTime::now() > limit {
+                bail!("brisk diagnose does not record");
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Ok(diagnosis)
+    }
+
+    /// Ends the recording; returns what the mechanism would have removed of the launch.
+    fn estimate_ms(mut self) -> anyhow::Result<f64> {
+        let mut text = String::new();
+        self.terminate();
+        let stdout = self.child.stdout.as_mut().context("brisk diagnose has no stdout")?;
+        stdout.read_to_string(&mut text).context("cannot read what brisk diagnose prints")?;
+        let report: serde_json::Value = serde_json::from_str(&text).context("brisk diagnose printed no JSON")?;
+        let estimates = report["explained"]["windows"][0]["what_if"]["estimates"].as_array();
+        let own = estimates.into_iter().flatten().find(|it| it["mechanism"] == self.mechanism);
+        let own = own.with_context(|| format!("brisk diagnose explained no launch: {text}"))?;
+        match own["removed_ns"].as_f64() {
+            Some(removed_ns) => Ok(removed_ns / 1e6),
+            None => bail!("brisk diagnose estimates nothing for {}: {}", self.mechanism, own["because"]),
+        }
+    }
+
+    fn terminate(&self) {
+        if let Some(pid) = process::id(self.child.id()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Diagnosis<'_> {
+    fn drop(&mut self) {
+        self.terminate();
+        let _ = self.child.wait();
+    }
+}
