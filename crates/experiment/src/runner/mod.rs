@@ -11,8 +11,10 @@ mod combinations;
 #[cfg(feature = "lab")]
 mod core_samples;
 mod daemon;
+#[cfg(feature = "lab")]
 mod driver;
 mod launch;
+#[cfg(feature = "lab")]
 mod lookups;
 mod readings;
 mod settings;
@@ -83,6 +85,7 @@ pub fn run(
     match &plan.workload {
         Workload::Launches(workload) => run_launches(plan, workload, root, interrupted, report),
         Workload::Readings(readings) => readings::run(plan, *readings, root, interrupted, report),
+        #[cfg(feature = "lab")]
         Workload::Lookups(workload) => lookups::run(plan, workload, root, interrupted, report),
         #[cfg(feature = "lab")]
         Workload::Applications(openings) => applications::run(plan, openings, root, interrupted, report),
@@ -91,8 +94,10 @@ pub fn run(
         #[cfg(feature = "lab")]
         Workload::Combinations(list) => combinations::run(plan, list, root, interrupted, report),
         #[cfg(not(feature = "lab"))]
-        Workload::Applications(_) | Workload::Boots(_) => {
-            bail!("applications are opened and zygotes boot in the lab only, and this brisk was built without it")
+        Workload::Applications(_) | Workload::Boots(_) | Workload::Lookups(_) => {
+            bail!(
+                "services, applications and zygotes are measured in the lab only, and this brisk was built without it"
+            )
         }
     }
 }
