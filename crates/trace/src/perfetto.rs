@@ -228,6 +228,11 @@ fn mark(trace: &Trace, marker: &Marker) -> Of {
         MarkerKind::AsyncEnd => format!("F|{process}|{name}|0\n"),
         MarkerKind::Instant => format!("I|{process}|{name}\n"),
     };
+    print(text)
+}
+
+/// Text that a program writes into the trace.
+fn print(text: String) -> Of {
     Of::Print(schema::Print { buf: text.into() })
 }
 
@@ -274,9 +279,7 @@ pub(crate) fn message(trace: &Trace, event: &Event, functions: &mut Functions) -
             Of::SchedMigrateTask(schema::SchedMigrateTask { pid: number(target), dest_cpu: cpu.into() })
         }
         Kind::Frequency { cpu, khz } => Of::CpuFrequency(schema::CpuFrequency { state: khz, cpu_id: cpu.into() }),
-        Kind::FrequencyAtStart { cpu, khz } => {
-            Of::Print(schema::Print { buf: format!("cpu_frequency: state={khz} cpu_id={cpu}\n").into() })
-        }
+        Kind::FrequencyAtStart { cpu, khz } => print(format!("cpu_frequency: state={khz} cpu_id={cpu}\n")),
         Kind::FrequencyLimit { cpu, khz } => {
             Of::CpuFrequencyLimits(schema::CpuFrequencyLimits { max_freq: khz, cpu_id: cpu.into() })
         }
@@ -308,16 +311,18 @@ pub(crate) fn message(trace: &Trace, event: &Event, functions: &mut Functions) -
         }
         Kind::Exit => Of::SchedProcessExit(schema::NoFields {}),
         Kind::SliceBegin { is_lock } => slice(trace, event, is_lock),
-        Kind::SliceEnd => {
-            let process = trace.processes.get(&event.tid).copied().unwrap_or(event.tid);
-            Of::Print(schema::Print { buf: format!("E|{process}\n").into() })
-        }
+        Kind::SliceEnd => print(format!("E|{}\n", process(trace, event.tid))),
         Kind::Lost => return None,
     })
 }
 
 fn wakeup(target: Tid, cpu: Option<u16>, comm: Vec<u8>) -> schema::Wakeup {
     schema::Wakeup { comm, pid: number(target), target_cpu: cpu.map_or(-1, i32::from) }
+}
+
+/// The process of a thread; of an unknown one, itself.
+fn process(trace: &Trace, tid: Tid) -> Tid {
+    trace.processes.get(&tid).copied().unwrap_or(tid)
 }
 
 fn generic(name: &str) -> Of {
@@ -337,9 +342,8 @@ fn slice(trace: &Trace, event: &Event, is_lock: bool) -> Of {
     match at_once.into_iter().find(|it| it.kind == MarkerKind::Begin && it.tid == event.tid) {
         Some(marker) => mark(trace, marker),
         None => {
-            let process = trace.processes.get(&event.tid).copied().unwrap_or(event.tid);
             let name = if is_lock { LOCK_SLICE } else { SLICE };
-            Of::Print(schema::Print { buf: format!("B|{process}|{name}\n").into() })
+            print(format!("B|{}|{name}\n", process(trace, event.tid)))
         }
     }
 }
