@@ -15,9 +15,12 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-/// An error and its position.
+/// An error and its position. It is one pointer, because the readers of all types copy it at each `?`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error {
+pub struct Error(Box<Fault>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Fault {
     message: String,
     span: Option<Range<usize>>,
     line: usize,
@@ -27,33 +30,35 @@ pub struct Error {
 impl Error {
     /// What is wrong and what is expected.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// Its line and column, both from 1, the column in characters.
     pub fn position(&self) -> (usize, usize) {
-        (self.line, self.column)
+        (self.0.line, self.0.column)
     }
 
-    fn at(self, span: &Range<usize>) -> Self {
-        Self { span: Some(self.span.unwrap_or_else(|| span.clone())), ..self }
+    fn at(mut self, span: &Range<usize>) -> Self {
+        self.0.span.get_or_insert_with(|| span.clone());
+        self
     }
 
-    fn in_text(self, text: &str) -> Self {
-        let (line, column) = position(text.as_bytes(), self.span.as_ref().map_or(0, |span| span.start));
-        Self { line, column, ..self }
+    fn in_text(mut self, text: &str) -> Self {
+        let start = self.0.span.as_ref().map_or(0, |span| span.start);
+        (self.0.line, self.0.column) = position(text.as_bytes(), start);
+        self
     }
 }
 
 impl serde::de::Error for Error {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self { message: message.to_string(), span: None, line: 1, column: 1 }
+        Self(Box::new(Fault { message: message.to_string(), span: None, line: 1, column: 1 }))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+        write!(f, "line {}, column {}: {}", self.0.line, self.0.column, self.0.message)
     }
 }
 
@@ -64,7 +69,11 @@ impl std::error::Error for Error {}
 /// # Errors
 /// The first text that is not TOML, or that the type does not accept.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
-    let read = DeTable::parse(text).map_err(|error| Error { span: error.span(), ..Error::custom(error.message()) });
+    let read = DeTable::parse(text).map_err(|error| {
+        let mut refused = Error::custom(error.message());
+        refused.0.span = error.span();
+        refused
+    });
     let read = read.and_then(|table| {
         let span = table.span();
         T::deserialize(Node { value: DeValue::Table(table.into_inner()), span })

@@ -41,57 +41,61 @@ impl fmt::Display for Operation {
 
 /// A kernel file that could not be used, or that had unexpected content. The message is complete: there is no `source()` that a
 /// chain of errors would print again.
+///
+/// It is one pointer, because nearly every function of this crate returns it and each `?` copies it.
 #[derive(Debug, thiserror::Error)]
-pub enum DeviceError {
+#[error("{0}")]
+pub struct DeviceError(Box<Fault>);
+
+#[derive(Debug, thiserror::Error)]
+enum Fault {
     /// The system call failed.
     #[error("cannot {operation} {}: {cause}", path.display())]
-    Io {
-        /// The file, below the root in use.
-        path: PathBuf,
-        /// What was being done.
-        operation: Operation,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
+    Io { path: PathBuf, operation: Operation, cause: io::Error },
     /// The file was read, but its text is not what the kernel documents.
     #[error("{} holds {found:?}, expected {expected}", path.display())]
-    Malformed {
-        /// The file, below the root in use.
-        path: PathBuf,
-        /// What its documentation specifies, in words.
-        expected: &'static str,
-        /// The start of what it held.
-        found: String,
-    },
+    Malformed { path: PathBuf, expected: &'static str, found: String },
 }
 
 impl DeviceError {
     /// An I/O failure of `operation` on `path`.
     pub fn io(path: &Path, operation: Operation, cause: impl Into<io::Error>) -> Self {
-        Self::Io { path: path.to_owned(), operation, cause: cause.into() }
+        Self(Box::new(Fault::Io { path: path.to_owned(), operation, cause: cause.into() }))
     }
 
     /// Text in `path` that is not `expected`; keeps at most 80 characters of it.
     pub fn malformed(path: &Path, expected: &'static str, found: &str) -> Self {
-        Self::Malformed { path: path.to_owned(), expected, found: found.chars().take(80).collect() }
+        Self(Box::new(Fault::Malformed { path: path.to_owned(), expected, found: found.chars().take(80).collect() }))
     }
 
     /// The file concerned.
     pub fn path(&self) -> &Path {
-        match self {
-            Self::Io { path, .. } | Self::Malformed { path, .. } => path,
+        match &*self.0 {
+            Fault::Io { path, .. } | Fault::Malformed { path, .. } => path,
         }
+    }
+
+    /// The error of the system call, if one failed.
+    pub fn cause(&self) -> Option<&io::Error> {
+        match &*self.0 {
+            Fault::Io { cause, .. } => Some(cause),
+            Fault::Malformed { .. } => None,
+        }
+    }
+
+    /// True when the file was read, but its text is not what the kernel documents.
+    pub fn is_malformed(&self) -> bool {
+        self.cause().is_none()
+    }
+
+    fn errno(&self) -> Option<Errno> {
+        self.cause().and_then(Errno::from_io_error)
     }
 
     /// True when the file or the device behind it does not exist (any more).
     pub fn is_missing(&self) -> bool {
-        match self {
-            Self::Io { cause, .. } => {
-                cause.kind() == io::ErrorKind::NotFound
-                    || matches!(Errno::from_io_error(cause), Some(Errno::NODEV | Errno::NXIO | Errno::SRCH))
-            }
-            Self::Malformed { .. } => false,
-        }
+        self.cause().is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound)
+            || matches!(self.errno(), Some(Errno::NODEV | Errno::NXIO | Errno::SRCH))
     }
 
     /// The error, with advice for the user.
@@ -104,7 +108,7 @@ impl DeviceError {
 
     /// Advice for the user; empty where the error itself contains it.
     pub fn advice(&self) -> &'static str {
-        let Self::Io { cause, path, .. } = self else {
+        let Some(cause) = self.cause() else {
             return "the kernel or the driver behind it is broken: report it with the output of `brisk doctor`";
         };
         match Errno::from_io_error(cause) {
@@ -112,7 +116,7 @@ impl DeviceError {
             Some(Errno::INVAL | Errno::RANGE) => {
                 "the kernel does not accept this value: choose another in the configuration"
             }
-            Some(Errno::BUSY) if path.components().any(|part| part.as_os_str() == "cpufreq") => {
+            Some(Errno::BUSY) if self.path().components().any(|part| part.as_os_str() == "cpufreq") => {
                 "another driver or an offline CPU holds it: try again, or leave this actuator off"
             }
             Some(Errno::BUSY) => "it is in use: try again when what uses it has ended",
@@ -129,12 +133,12 @@ impl DeviceError {
 
     /// True when the kernel refuses this value, at least from this process.
     pub fn is_invalid(&self) -> bool {
-        matches!(self, Self::Io { cause, .. } if Errno::from_io_error(cause) == Some(Errno::INVAL))
+        self.errno() == Some(Errno::INVAL)
     }
 
     /// True when the kernel refused for lack of permission.
     pub fn is_denied(&self) -> bool {
-        matches!(self, Self::Io { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied)
+        self.cause().is_some_and(|cause| cause.kind() == io::ErrorKind::PermissionDenied)
     }
 }
 

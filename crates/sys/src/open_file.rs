@@ -27,7 +27,7 @@ impl OpenFile {
     /// Opens `file`, named as on the device.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when it cannot be opened.
+    /// [`DeviceError`] when it cannot be opened.
     pub fn open(root: &Root, file: impl AsRef<Path>) -> Result<Self, DeviceError> {
         let path = root.path(file);
         // A FIFO in its place must not block the open.
@@ -76,7 +76,7 @@ impl OpenFiles {
     /// again at the next call.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when it cannot be opened or read.
+    /// [`DeviceError`] when it cannot be opened or read.
     pub fn read(&mut self, root: &Root, file: &str) -> Result<String, DeviceError> {
         if !self.files.contains_key(file) {
             self.files.insert(file.to_owned(), OpenFile::open(root, file)?);

@@ -112,7 +112,7 @@ impl Root {
     /// The text of `file`, without trailing white space; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when it cannot be opened or read.
+    /// [`DeviceError`] when it cannot be opened or read.
     pub fn read(&self, file: impl AsRef<Path>) -> Result<String, DeviceError> {
         let text = self.read_unrecorded(file.as_ref());
         self.note(file.as_ref(), || {
@@ -136,7 +136,7 @@ impl Root {
     /// One number from `file`.
     ///
     /// # Errors
-    /// As [`Root::read`], and [`DeviceError::Malformed`] when the text is not one number.
+    /// As [`Root::read`], and [`DeviceError::is_malformed`] when the text is not one number.
     pub fn read_number<N: std::str::FromStr>(&self, file: impl AsRef<Path>) -> Result<N, DeviceError> {
         let file = file.as_ref();
         let text = self.read(file)?;
@@ -146,7 +146,7 @@ impl Root {
     /// Writes `value` into the existing `file` with one system call, as the kernel's tunables require.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] with the kernel's answer; the file is never created.
+    /// [`DeviceError`] with the kernel's answer; the file is never created.
     pub fn write(&self, file: impl AsRef<Path>, value: &str) -> Result<(), DeviceError> {
         let path = self.path(file);
         let fault = |source| DeviceError::io(&path, Operation::Write, source);
@@ -163,7 +163,7 @@ impl Root {
     /// The names in `folder`, sorted.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when the folder cannot be listed.
+    /// [`DeviceError`] when the folder cannot be listed.
     pub fn list(&self, folder: impl AsRef<Path>) -> Result<Vec<String>, DeviceError> {
         let names = self.list_unrecorded(folder.as_ref());
         self.note(folder.as_ref(), || {

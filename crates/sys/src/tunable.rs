@@ -30,7 +30,7 @@ impl Tunable {
     /// no more (`boostpulse`).
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when it cannot be opened or is not a regular file, as every tunable of /proc and /sys is.
+    /// [`DeviceError`] when it cannot be opened or is not a regular file, as every tunable of /proc and /sys is.
     pub fn open(root: &Root, file: impl AsRef<Path>) -> Result<Self, DeviceError> {
         let path = root.path(file);
         let (file, readable) = open(&path)?;
@@ -40,7 +40,7 @@ impl Tunable {
     /// The value without trailing white space.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] with the kernel's answer, or for more than a page.
+    /// [`DeviceError`] with the kernel's answer, or for more than a page.
     pub fn read(&mut self) -> Result<String, DeviceError> {
         self.retry_when_removed(Operation::Read, Self::try_read)
     }
@@ -48,7 +48,7 @@ impl Tunable {
     /// Writes `value` with one system call.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] with the kernel's answer: EINVAL refuses the value, EBUSY and EACCES the writer.
+    /// [`DeviceError`] with the kernel's answer: EINVAL refuses the value, EBUSY and EACCES the writer.
     pub fn write(&mut self, value: &str) -> Result<(), DeviceError> {
         self.retry_when_removed(Operation::Write, |tunable| tunable.try_write(value))
     }

@@ -200,7 +200,7 @@ fn pressure(root: &Root) -> Interface {
     const NO_PRESSURE: &str = "Linux has it since 4.20; boot with psi=1 where it is off by default";
     let (available, reason, advice) = match psi::memory(root) {
         Ok(_) => (true, format!("{FILE} can be read"), ""),
-        Err(DeviceError::Malformed { .. }) => (false, format!("{FILE} is not as documented"), ""),
+        Err(error) if error.is_malformed() => (false, format!("{FILE} is not as documented"), ""),
         Err(error) if error.is_missing() => (false, format!("{FILE} does not exist (CONFIG_PSI)"), NO_PRESSURE),
         Err(error) => (false, root.with_device_paths(&error), error.advice()),
     };

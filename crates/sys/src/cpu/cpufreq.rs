@@ -157,7 +157,7 @@ fn name_of(folder: &Path, cpus: &[u32]) -> String {
 
 /// Since 4.2 an inactive policy keeps its folder, and its attributes answer EBUSY.
 fn is_inactive(error: &DeviceError) -> bool {
-    matches!(error, DeviceError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::ResourceBusy)
+    error.cause().is_some_and(|cause| cause.kind() == std::io::ErrorKind::ResourceBusy)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub struct StorageIo {
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] when it has ended or the kernel does not account I/O (`CONFIG_TASK_IO_ACCOUNTING`),
-/// [`DeviceError::is_denied`] for another user's, [`DeviceError::Malformed`] when the file is not as documented.
+/// [`DeviceError::is_denied`] for another user's, [`DeviceError::is_malformed`] when the file is not as documented.
 pub fn read(root: &Root, pid: u32) -> Result<StorageIo, DeviceError> {
     let folder = format!("/proc/{pid}/task");
     let mut sum = StorageIo::default();

@@ -30,7 +30,7 @@ pub struct ProportionalMemory {
 /// The memory of process `pid`; `None` for kernel threads and zombies, which have none.
 ///
 /// # Errors
-/// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when a file is not as documented.
+/// [`DeviceError::is_missing`] when it has ended, [`DeviceError::is_malformed`] when a file is not as documented.
 pub fn read(root: &Root, pid: u32) -> Result<Option<ProcessMemory>, DeviceError> {
     Ok(read_with_owner(root, pid)?.map(|(_, memory)| memory))
 }

@@ -38,7 +38,7 @@ pub struct Pressure {
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] without CONFIG_PSI; some kernels have the file and refuse to open it unless booted with
-/// psi=1; [`DeviceError::Malformed`] when it is not as documented.
+/// psi=1; [`DeviceError::is_malformed`] when it is not as documented.
 pub fn memory(root: &Root) -> Result<Pressure, DeviceError> {
     let text = root.read(MEMORY_FILE)?;
     parse(&text).ok_or_else(|| {

@@ -42,7 +42,7 @@ impl Swap {
 /// The swap areas in use, in the order in which they are filled.
 ///
 /// # Errors
-/// [`DeviceError::is_missing`] without CONFIG_SWAP, [`DeviceError::Malformed`] when a line is not as documented.
+/// [`DeviceError::is_missing`] without CONFIG_SWAP, [`DeviceError::is_malformed`] when a line is not as documented.
 pub fn read(root: &Root) -> Result<Vec<Swap>, DeviceError> {
     of_text(root, &root.read(FILE)?)
 }

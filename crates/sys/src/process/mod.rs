@@ -40,7 +40,7 @@ pub struct ProcessDescription {
 /// The facts of process `pid`.
 ///
 /// # Errors
-/// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when `stat` is not as documented.
+/// [`DeviceError::is_missing`] when it has ended, [`DeviceError::is_malformed`] when `stat` is not as documented.
 pub fn facts(root: &Root, pid: u32) -> Result<ProcessDescription, DeviceError> {
     let stat = stat(root, pid)?;
     let uid = root.read(format!("/proc/{pid}/status")).ok().and_then(|text| parse_real_uid(&text));
@@ -117,7 +117,7 @@ pub fn stat(root: &Root, pid: u32) -> Result<StatFacts, DeviceError> {
 /// The name of `pid`: cheaper than [`stat`], for which the kernel walks its memory and its threads.
 ///
 /// # Errors
-/// [`DeviceError::Io`] when it has ended.
+/// [`DeviceError`] when it has ended.
 pub fn command(root: &Root, pid: u32) -> Result<String, DeviceError> {
     root.read(format!("/proc/{pid}/comm"))
 }

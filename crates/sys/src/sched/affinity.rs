@@ -15,7 +15,7 @@ const WORD_BITS: usize = usize::BITS as usize;
 /// The CPUs that thread `tid` may run on, ascending, including offline ones.
 ///
 /// # Errors
-/// [`DeviceError::is_missing`] when it has ended, [`DeviceError::Malformed`] when the kernel does not report them.
+/// [`DeviceError::is_missing`] when it has ended, [`DeviceError::is_malformed`] when the kernel does not report them.
 pub fn allowed(root: &Root, tid: u32) -> Result<Vec<u32>, DeviceError> {
     let file = format!("/proc/{tid}/status");
     let text = root.read(&file)?;

@@ -113,10 +113,7 @@ impl Autogroups {
 }
 
 fn write_nice(root: &Root, pid: u32, nice: i32) -> Result<(), DeviceError> {
-    let must_wait = |error: &DeviceError| match error {
-        DeviceError::Io { cause, .. } => Errno::from_io_error(cause) == Some(Errno::AGAIN),
-        DeviceError::Malformed { .. } => false,
-    };
+    let must_wait = |error: &DeviceError| error.cause().and_then(Errno::from_io_error) == Some(Errno::AGAIN);
     let mut attempts = 1;
     loop {
         match root.write(file(pid), &nice.to_string()) {
