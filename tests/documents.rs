@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support;
 use crate::traceability::{self, Promise};
 
 /// Two to three pages.
@@ -153,6 +154,13 @@ fn the_traceability_table_is_up_to_date() {
     let mut lines = kept.lines().zip(made.lines());
     let differs = lines.find(|(kept, made)| kept != made);
     assert!(kept == made, "run `cargo xtask evidence`; kept and made first differ in {differs:#?}");
+}
+
+// Verifies HOUSE-1.
+#[test]
+fn the_readmes_table_of_platforms_is_up_to_date() {
+    let kept = fs::read_to_string(repository().join(support::FILE)).unwrap();
+    assert_eq!(kept, support::readme(repository()).unwrap(), "run `cargo xtask evidence`");
 }
 
 /// The pages of the book, by their path in docs/.

@@ -32,6 +32,8 @@ mod report_browser;
 mod report_properties;
 mod service_user;
 mod static_brisk;
+#[path = "../xtask/src/evidence/support.rs"]
+mod support;
 mod top;
 mod trace_browser;
 mod trace_explain;

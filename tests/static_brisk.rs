@@ -23,6 +23,15 @@ pub fn static_brisk() -> Option<&'static Path> {
     BINARY.get_or_init(make).as_deref()
 }
 
+/// The program that this machine would carry as a device: without the lab, so that no guest boots it.
+pub fn static_brisk_of_a_device() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    let flags = ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
+    // In a folder of its own: cargo would replace the binary with the lab.
+    let folder = target_folder().join("device-program");
+    BINARY.get_or_init(|| build_in(&folder, "x86_64-unknown-linux-gnu", &["--no-default-features"], flags))
+}
+
 /// The static binary for guests of arm64, or `None` with the reason printed, where it cannot be built or run.
 pub fn static_brisk_for_arm64() -> Option<&'static Path> {
     const TARGET: &str = "aarch64-unknown-linux-musl";
@@ -61,16 +70,25 @@ fn has_library(target: &str) -> bool {
 }
 
 /// The target is named explicitly so that its setting does not apply to procedural macros, which cannot be static.
-fn build(target: &str, features: &[&str], (variable, value): (&str, &str)) -> PathBuf {
+fn build(target: &str, features: &[&str], variable: (&str, &str)) -> PathBuf {
+    build_in(&target_folder(), target, features, variable)
+}
+
+fn build_in(folder: &Path, target: &str, features: &[&str], (variable, value): (&str, &str)) -> PathBuf {
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--bin", "brisk", "--profile", "lab", "--target", target])
+        .args(["build", "--quiet", "--bin", "brisk", "--profile", "lab", "--target", target, "--target-dir"])
+        .arg(folder)
         .args(features)
         .env(variable, value)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .expect("cargo runs this test, so it exists");
     assert!(status.success(), "the static brisk for {target} could not be built");
-    // `target/`, which may be anywhere: this test runs from `target/PROFILE/deps/`.
-    let folder = Path::new(env!("CARGO_BIN_EXE_brisk")).parent().and_then(Path::parent).expect("target/PROFILE/brisk");
     folder.join(target).join("lab/brisk")
+}
+
+/// `target/`, which may be anywhere.
+fn target_folder() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_brisk"));
+    program.parent().and_then(Path::parent).expect("target/PROFILE/brisk").to_owned()
 }

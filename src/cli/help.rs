@@ -22,8 +22,15 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("brisk doctor", "show what this device supports"),
     ("brisk setup", "choose mechanisms; asks before it writes"),
     ("brisk daemon --dry-run", "print what the daemon would do; writes nothing"),
+    #[cfg(feature = "chart")]
     ("brisk boot diagnose FOLDER", "show what limits a recorded boot"),
 ];
+
+/// Printed with the help of a device's program, and where it lacks a subcommand.
+#[cfg(not(feature = "trace"))]
+pub const DEVICE: &str = "\
+This is the device's program. The workstation's, which ./dev build makes, also explains
+recorded boots, launches and decisions, and has the laboratory.";
 
 /// `command` with its help in groups.
 pub fn grouped(command: clap::Command) -> clap::Command {
@@ -96,6 +103,8 @@ fn page(command: &clap::Command) -> StyledStr {
     for (example, what) in EXAMPLES {
         let _ = write!(page, "\n  {example:26}  {what}");
     }
+    #[cfg(not(feature = "trace"))]
+    let _ = write!(page, "\n\n{DEVICE}");
     page
 }
 

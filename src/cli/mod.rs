@@ -184,7 +184,20 @@ fn parse() -> Cli {
     let is_help_requested = std::env::args_os().len() < 2 || std::env::args_os().any(is_help);
     let command = if is_help_requested { help::laid_out(help::grouped(Cli::command())) } else { Cli::command() };
     let command = command.color(help::color(std::env::args_os()));
-    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    let matches = command.try_get_matches().unwrap_or_else(|error| exit(&error));
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Prints help, the version or what is wrong with the arguments, and ends.
+fn exit(error: &clap::Error) -> ! {
+    #[cfg(not(feature = "trace"))]
+    if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
+        // Standard error may be closed.
+        let _ = error.print();
+        eprintln!("\n{}", help::DEVICE);
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }
 
 /// Converts the user's choice to anstream's type.

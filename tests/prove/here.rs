@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use brisk::experiment::plan::Line;
 use brisk::experiment::store;
-use brisk::lab::{self, Channel, Job, Scenario};
+use brisk::lab::{self, Channel, GuestFile, Job, Scenario};
 use brisk::report::proof::{FailureOf, Proof, Timekeeping, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{assert_code, counted, launches, result};
-use crate::static_brisk::static_brisk;
+use crate::static_brisk::{static_brisk, static_brisk_of_a_device};
 
 /// An experiment for `--here` that keeps the device's own governor.
 const HERE: &str = r#"
@@ -55,7 +55,7 @@ required = ">= 10"
 const PROVE_HERE: &str = r#"
 snapshot() { cd /sys/devices/system/cpu/cpufreq/policy0 && cat scaling_governor scaling_min_freq scaling_max_freq ../ondemand/*; }
 before=$(snapshot)
-brisk prove --here /job/mini-here.toml --output /tmp/out --json
+$1 prove --here /job/mini-here.toml --output /tmp/out --json
 status=$?
 [ "$before" = "$(snapshot)" ] || exit 9
 exit $status
@@ -370,12 +370,36 @@ fn a_device_without_frequency_scaling_is_refused_with_advice() {
 #[test]
 fn a_device_measures_itself_and_everything_is_restored() {
     let Some(binary) = static_brisk() else { return };
-    let mut job = Job::new(Scenario::load("debian-6.1").unwrap(), ["sh", "-c", PROVE_HERE]);
+    measured_and_restored(&here_job(binary, "brisk"));
+}
+
+// Verifies PROVE-3.
+#[test]
+#[ignore = "builds a device's program: ./dev test --deep"]
+fn a_devices_own_program_measures_it_and_restores_everything() {
+    let Some(binary) = static_brisk() else { return };
+    let program = static_brisk_of_a_device();
+    let mut job = here_job(binary, "/bin/program");
+    let contents = std::fs::read(program).unwrap();
+    job.files.push(GuestFile { path: "/bin/program".into(), contents, mode: 0o755 });
+    measured_and_restored(&job);
+    let known = Command::new(program).args(["prove", "--here", "none"]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&known.stderr);
+    assert!(stderr.contains("there are") && stderr.contains("launch-here"), "it reads its experiments: {stderr}");
+}
+
+/// A device of `binary` that is measured by the program `prover`.
+fn here_job(binary: &Path, prover: &str) -> Job {
+    let mut job = Job::new(Scenario::load("debian-6.1").unwrap(), ["sh", "-c", PROVE_HERE, "sh", prover]);
     job = job.with_file("/job/mini-here.toml", HERE);
     job.busybox = true;
     job.binary = Some(binary.to_owned());
+    job
+}
+
+fn measured_and_restored(job: &Job) {
     let (mut json, mut console) = (String::new(), String::new());
-    let outcome = lab::run(&job, &mut |line| match line.channel {
+    let outcome = lab::run(job, &mut |line| match line.channel {
         Channel::Results => json += &line.text,
         Channel::Console => console += &format!("{}\n", line.text),
     });

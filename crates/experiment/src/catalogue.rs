@@ -14,12 +14,11 @@ const EXPERIMENTS: &[&[(&str, &str)]] = &[
 
 const DEVICE_EXPERIMENTS: &[(&str, &str)] = &[
     ("memory-here", include_str!("../../../experiments/memory-here.toml")),
-    ("placement-here", include_str!("../../../experiments/placement-here.toml")),
     ("launch-here", include_str!("../../../experiments/launch-here.toml")),
     ("boot-here", include_str!("../../../experiments/boot-here.toml")),
 ];
 
-/// Experiments that run only in the lab: a device's binary does not carry them.
+/// Experiments that a device's binary does not carry: those of the lab, and one whose combinations need its programs.
 #[cfg(feature = "lab")]
 const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("boot-preload", include_str!("../../../experiments/boot-preload.toml")),
@@ -52,6 +51,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("together", include_str!("../../../experiments/together.toml")),
     ("together-slow", include_str!("../../../experiments/together-slow.toml")),
     ("together-parallel", include_str!("../../../experiments/together-parallel.toml")),
+    ("placement-here", include_str!("../../../experiments/placement-here.toml")),
 ];
 
 fn texts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
@@ -167,6 +167,18 @@ mod tests {
         Ok(entries.into_iter().map(|entry| entry.experiment.name).collect())
     }
 
+    // Verifies PROVE-6.
+    #[test]
+    fn a_devices_program_can_read_each_experiment_that_it_carries() {
+        for (name, text) in DEVICE_EXPERIMENTS {
+            let experiment = Experiment::parse(name, text).unwrap();
+            assert_eq!(experiment.mode, Timekeeping::Native, "{name}");
+            // What a device's program leaves out of its experiments.
+            assert!(experiment.combinations.is_none(), "{name}");
+            assert!(experiment.applications.is_none_or(|openings| openings.together.is_none()), "{name}");
+        }
+    }
+
     // Verifies BOOT-4.
     #[test]
     fn experiments_are_found_by_name_mechanism_and_place() {
@@ -192,7 +204,7 @@ mod tests {
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);
         assert_eq!(
             names(&[], true).unwrap(),
-            ["memory-here", "placement-here", "launch-here"],
+            ["placement-here", "memory-here", "launch-here"],
             "an experiment that reboots must be named"
         );
         assert_eq!(names(&["memory"], true).unwrap(), ["memory-here"]);

@@ -35,7 +35,7 @@ fn an_arm64_launch_is_boosted_and_restored_after_sigkill() {
 }
 
 /// A mirror may have packages for one processor alone.
-fn is_unavailable(job: &Job) -> bool {
+pub(super) fn is_unavailable(job: &Job) -> bool {
     match lab::prepare(&job.scenario) {
         Err(error @ LabError::Apt { .. }) => {
             eprintln!("skipped: {error}");

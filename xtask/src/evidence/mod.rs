@@ -1,10 +1,11 @@
 //! Keeps the evidence: `tests/evidence.toml`, the day and commit at which each deep test last passed and each experiment was
-//! last run; docs/evidence, what experiments measured; and docs/traceability.md and docs/papers,
-//! which are generated from the sources, from papers/ and from these.
+//! last run; docs/evidence, what experiments measured; and docs/traceability.md, docs/papers and a table of README.md, which are
+//! generated from the sources, from papers/ and from these.
 
 mod measured;
 #[cfg(feature = "lab")]
 mod paper_pages;
+mod support;
 mod traceability;
 
 use std::fs;
@@ -69,6 +70,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for (file, page) in paper_pages::pages(repository)? {
         write(&repository.join(file), &page)?;
     }
+    write(&repository.join(support::FILE), &support::readme(repository)?)?;
     write(&repository.join(TRACEABILITY), &traceability::document(repository)?)
 }
 
