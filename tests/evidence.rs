@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::traceability::{self, Check, Record, Tier};
-
-/// Written in place of a date.
-const NOT_ON_RECORD: &str = "not on record";
+use crate::traceability::{self, Check, NOT_ON_RECORD, Record, Tier};
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

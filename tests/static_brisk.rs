@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+/// This machine's architecture, and the setting that links its programs statically.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const STATIC: (&str, &str) = ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
+
 /// The static binary, or `None` with the reason printed, where no virtual machine can run.
 pub fn static_brisk() -> Option<&'static Path> {
     static BINARY: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -14,11 +18,8 @@ pub fn static_brisk() -> Option<&'static Path> {
             eprintln!("skipped: qemu-system-x86_64 is not there; install the package qemu-system-x86");
             return None;
         }
-        let flags = ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
-        Some(
-            std::env::var_os("BRISK_BINARY")
-                .map_or_else(|| build("x86_64-unknown-linux-gnu", &[], flags), PathBuf::from),
-        )
+        let built = || build(&target_folder(), TARGET, &[], STATIC);
+        Some(std::env::var_os("BRISK_BINARY").map_or_else(built, PathBuf::from))
     };
     BINARY.get_or_init(make).as_deref()
 }
@@ -26,10 +27,9 @@ pub fn static_brisk() -> Option<&'static Path> {
 /// The program that this machine would carry as a device: without the lab, so that no guest boots it.
 pub fn static_brisk_of_a_device() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    let flags = ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
     // In a folder of its own: cargo would replace the binary with the lab.
     let folder = target_folder().join("device-program");
-    BINARY.get_or_init(|| build_in(&folder, "x86_64-unknown-linux-gnu", &["--no-default-features"], flags))
+    BINARY.get_or_init(|| build(&folder, TARGET, &["--no-default-features"], STATIC))
 }
 
 /// The static binary for guests of arm64, or `None` with the reason printed, where it cannot be built or run.
@@ -51,7 +51,7 @@ pub fn static_brisk_for_arm64() -> Option<&'static Path> {
             return None;
         }
         let linker = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "aarch64-linux-gnu-gcc");
-        Some(build(TARGET, &["--no-default-features", "--features", "lab"], linker))
+        Some(build(&target_folder(), TARGET, &["--no-default-features", "--features", "lab"], linker))
     };
     BINARY.get_or_init(make).as_deref()
 }
@@ -70,11 +70,7 @@ fn has_library(target: &str) -> bool {
 }
 
 /// The target is named explicitly so that its setting does not apply to procedural macros, which cannot be static.
-fn build(target: &str, features: &[&str], variable: (&str, &str)) -> PathBuf {
-    build_in(&target_folder(), target, features, variable)
-}
-
-fn build_in(folder: &Path, target: &str, features: &[&str], (variable, value): (&str, &str)) -> PathBuf {
+fn build(folder: &Path, target: &str, features: &[&str], (variable, value): (&str, &str)) -> PathBuf {
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--bin", "brisk", "--profile", "lab", "--target", target, "--target-dir"])
         .arg(folder)

@@ -41,7 +41,7 @@ enum Task {
         /// Where to write it
         file: PathBuf,
     },
-    /// Write docs/traceability.md and docs/papers, and record today's runs
+    /// Write docs/traceability.md, docs/papers and the README's table of platforms, and record today's runs
     Evidence(evidence::Arguments),
     /// Measure the daemon, here and in the lab, with real process events and a device tree on a tmpfs; needs root
     #[cfg(feature = "lab")]

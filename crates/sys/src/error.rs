@@ -88,7 +88,8 @@ impl DeviceError {
         self.cause().is_none()
     }
 
-    fn errno(&self) -> Option<Errno> {
+    /// The kernel's number of that error.
+    pub(crate) fn errno(&self) -> Option<Errno> {
         self.cause().and_then(Errno::from_io_error)
     }
 

@@ -22,7 +22,7 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const RECORD: &str = "tests/evidence.toml";
 const TRACEABILITY: &str = "docs/traceability.md";
 
-/// The runs to record; docs/traceability.md is written in any case.
+/// The runs to record; the generated documents are written in any case.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The output of `cargo test`

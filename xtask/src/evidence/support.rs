@@ -11,7 +11,7 @@ use brisk::experiment::spec::Experiment;
 use brisk::lab::Scenario;
 use serde::Deserialize;
 
-use super::traceability::{self, Check, Record, Tier};
+use super::traceability::{self, Check, NOT_ON_RECORD, Record, Tier};
 
 /// The file that has the table, between two comments.
 pub const FILE: &str = "README.md";
@@ -19,7 +19,6 @@ const BEGIN: &str = "<!-- support: cargo xtask evidence -->\n";
 const END: &str = "<!-- end of support -->\n";
 
 const MECHANISMS: [&str; 5] = ["boot", "launch", "placement", "memory", "lookup"];
-const NOT_ON_RECORD: &str = "not on record";
 
 /// tests/support.toml
 #[derive(Deserialize)]

@@ -66,6 +66,9 @@ pub struct Check {
     pub promises: Vec<String>,
 }
 
+/// Stands in `tests/evidence.toml` in place of a run.
+pub const NOT_ON_RECORD: &str = "not on record";
+
 /// `tests/evidence.toml`
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -222,7 +225,7 @@ fn last_result(
         Tier::EachRun => "passes".to_owned(),
         Tier::Deep => match record.deep.get(&format!("{file}::{name}")) {
             Some(run) => format!("passed {run}"),
-            None => "not on record".to_owned(),
+            None => NOT_ON_RECORD.to_owned(),
         },
         Tier::Measured if file.starts_with(BENCH) => "`./dev bench`".to_owned(),
         Tier::Measured => {
@@ -232,7 +235,7 @@ fn last_result(
             match (verdict, runs) {
                 (Some(verdict), _) => verdict,
                 (None, Some(Runs { quick, full })) => format!("quick {quick}, full {full}"),
-                (None, None) => "not on record".to_owned(),
+                (None, None) => NOT_ON_RECORD.to_owned(),
             }
         }
     }

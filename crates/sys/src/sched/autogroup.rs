@@ -113,7 +113,7 @@ impl Autogroups {
 }
 
 fn write_nice(root: &Root, pid: u32, nice: i32) -> Result<(), DeviceError> {
-    let must_wait = |error: &DeviceError| error.cause().and_then(Errno::from_io_error) == Some(Errno::AGAIN);
+    let must_wait = |error: &DeviceError| error.errno() == Some(Errno::AGAIN);
     let mut attempts = 1;
     loop {
         match root.write(file(pid), &nice.to_string()) {
