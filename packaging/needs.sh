@@ -25,8 +25,12 @@ apt_update() {
 apt_install() {
 	say "installing $*"
 	apt_update "$@"
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 \
-		install --no-install-recommends --no-remove -y "$@" </dev/null >&2
+	# What dpkg says about each package matters only if one cannot be installed.
+	said=$(as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 \
+		install --no-install-recommends --no-remove -y "$@" 2>&1 </dev/null) || {
+		say "cannot install $*: $said"
+		return 2
+	}
 }
 
 # need WHAT:PACKAGE...  installs the packages whose WHAT (a command, or a file when it holds a slash) is missing.

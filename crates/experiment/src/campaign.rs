@@ -53,8 +53,8 @@ pub enum CampaignEvent<'a> {
     MeasuringBegun,
     /// A device sent a line.
     Line(&'a Line),
-    /// It has ended.
-    Ended(&'a ExperimentOutcome),
+    /// It has ended: [`CampaignMember::outcome`].
+    Ended(&'a CampaignMember),
 }
 
 impl CampaignMember {
@@ -129,7 +129,8 @@ pub fn conduct(
             }
             Err(error) => ExperimentOutcome::Failed(failure(testbed, &error)),
         };
-        on_event(index, CampaignEvent::Ended(member.outcome.insert(outcome)));
+        member.outcome = Some(outcome);
+        on_event(index, CampaignEvent::Ended(member));
     }
     ending
 }
@@ -233,10 +234,14 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
         let mut members = ["unprepared", "broken", "whole"].map(|name| member(folder, name));
         let taken = members.each_ref().map(|member| member.findings.measured().count());
         let mut measured = [0; 3];
+        let mut ended = Vec::new();
         let limits = Limits { interrupted: &AtomicBool::new(false), until: None };
-        conduct(&mut members, device, &limits, &mut |index, event| {
-            measured[index] += usize::from(matches!(event, CampaignEvent::Line(Line::Measured(_))));
+        conduct(&mut members, device, &limits, &mut |index, event| match event {
+            CampaignEvent::Line(Line::Measured(_)) => measured[index] += 1,
+            CampaignEvent::Ended(member) => ended.push((index, member.outcome.is_some())),
+            _ => {}
         });
+        assert_eq!(ended, [(0, true), (1, true), (2, true)]);
         let results = members.iter().map(|member| member.result(String::new()));
         let had = results.map(|result| {
             let launches = result.arms.iter().filter(|arm| arm.metric == "launch");

@@ -61,8 +61,20 @@ pub fn render(proof: &Proof, width: usize, colour: bool) -> String {
 }
 
 fn name_width(proof: &Proof) -> usize {
-    let widths = proof.experiments.iter().map(|experiment| printable(&experiment.name).width());
-    widths.max().unwrap_or(0).min(MAX_NAME_WIDTH)
+    column_width(proof.experiments.iter().map(|experiment| experiment.name.as_str()))
+}
+
+/// The width of a column that holds these names, in columns of the screen; a longer name is cut.
+pub fn column_width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    names.map(|name| printable(name).width()).max().unwrap_or(0).min(MAX_NAME_WIDTH)
+}
+
+/// The line of one experiment as [`render`] writes it, without a line break; `name_width` is the result of [`column_width`].
+pub fn line(experiment: &ExperimentResult, name_width: usize, width: usize, colour: bool) -> String {
+    let mut out = Output { text: String::new(), lines: 0, width: width.max(MIN_WIDTH), colour };
+    out.experiment(experiment, name_width);
+    out.text.truncate(out.text.trim_end_matches('\n').len());
+    out.text
 }
 
 /// The lines below the experiments.

@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use anstream::{AutoStream, ColorChoice};
 #[cfg(feature = "lab")]
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -17,6 +18,7 @@ use brisk_experiment::costs::Costs;
 use brisk_experiment::estimate::{Estimate, remaining_text};
 use brisk_experiment::plan::Line;
 use brisk_experiment::spec::Experiment;
+use brisk_report::brief;
 
 /// The period of progress lines without a terminal.
 const LINE_PERIOD: Duration = Duration::from_secs(60);
@@ -163,14 +165,15 @@ impl Progress {
                 }
             }
             CampaignEvent::Line(_) => {}
-            CampaignEvent::Ended(outcome) => {
+            CampaignEvent::Ended(member) => {
                 self.estimate.end(now);
-                match outcome {
-                    ExperimentOutcome::Complete => {
+                match &member.outcome {
+                    Some(ExperimentOutcome::Complete) => {
                         self.costs.learn_pace(&experiment.name, experiment.done_ms, self.since.elapsed());
+                        self.say_result(member);
                     }
-                    ExperimentOutcome::OutOfTime => {}
-                    ExperimentOutcome::Failed(failure) => {
+                    Some(ExperimentOutcome::OutOfTime) | None => {}
+                    Some(ExperimentOutcome::Failed(failure)) => {
                         let text = format!("{} failed: {}", experiment.name, failure.reason);
                         self.say(&text);
                     }
@@ -180,6 +183,16 @@ impl Progress {
             }
         }
         self.show(index);
+    }
+
+    /// Prints the result of an experiment at once: all of them take long. A shard has none of its own.
+    fn say_result(&self, member: &CampaignMember) {
+        if self.experiments.len() < 2 || member.store.header().shard.is_some() {
+            return;
+        }
+        let names = brief::column_width(self.experiments.iter().map(|experiment| experiment.name.as_str()));
+        let colour = self.bar.is_some() && AutoStream::choice(&std::io::stderr()) != ColorChoice::Never;
+        self.say(&brief::line(&member.result(String::new()), names, super::report::width(), colour));
     }
 
     /// Updates the bar, or prints a line every [`LINE_PERIOD`].
