@@ -39,6 +39,10 @@ use brisk::sys::process::{drm_clients, process_events, process_watch};
 use brisk::sys::sched::{affinity, priority, thread_switches, threads};
 use brisk::sys::system::{android_properties, trace_events};
 use brisk::sys::{Root, process};
+use brisk::telemetry as telemetry_store;
+use brisk::telemetry::export::export;
+use brisk::telemetry::store::{Store, StoreOptions};
+use brisk::telemetry::summary::summary;
 use brisk::undo::journal;
 
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
@@ -264,6 +268,27 @@ pub fn learned(bytes: &[u8]) {
         learned.learn("app", std::time::Duration::from_millis(300), false);
         assert!(LearnedDurations::parse(&learned.to_text()).is_some(), "learning keeps the state valid");
     }
+}
+
+/// A store of telemetry with arbitrary rows: it can be exported, and rows that are added are in the next export.
+pub fn telemetry(bytes: &[u8]) {
+    thread_local! {
+        static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a temporary folder");
+    }
+    FOLDER.with(|folder| {
+        let root = Root::at(folder.path());
+        let store = telemetry_store::folder(&root);
+        fs::create_dir_all(&store).expect("a folder below the temporary one");
+        let _ = fs::remove_file(store.join("rows.old"));
+        fs::write(store.join("rows"), bytes).expect("a file below the temporary folder");
+        fs::write(store.join("salt"), "0".repeat(32)).expect("a file below the temporary folder");
+        let before = export(&root, 1).expect("whatever its rows, it has a salt");
+        let options = StoreOptions { size_bytes: 1 << 20, names: Vec::new() };
+        Store::open(&root, options, 1).expect("damaged rows are skipped");
+        let after = export(&root, 1).expect("as before");
+        assert!(after.rows >= before.rows.max(1), "a row of kind start was added, and none is lost");
+        assert!(summary(&root, 3).expect("as before").rows <= after.rows);
+    });
 }
 
 /// The files of a small device, in the order in which a `device-tree` input holds them, separated by 0xff.

@@ -134,6 +134,14 @@ pub const TARGETS: &[Target] = &[
         seeds: &[br#"{"version":1,"launches":2,"applications":{"app":{"mean_ms":350.5,"deviation_ms":20.0,"launches":2,"last":2}}}"#],
     },
     Target {
+        name: "telemetry",
+        feed: feeds::telemetry,
+        seeds: &[
+            b"6ea1e123 {\"row\":1,\"at_s\":1,\"boot\":\"\",\"kind\":\"start\"}\n12345678 {\"row\":2,\"at",
+            b"",
+        ],
+    },
+    Target {
         name: "device-tree",
         feed: feeds::device_tree,
         seeds: &[

@@ -20,6 +20,7 @@ pub use brisk_recorder as recorder;
 pub use brisk_remote as remote;
 pub use brisk_report as report;
 pub use brisk_sys as sys;
+pub use brisk_telemetry as telemetry;
 #[cfg(feature = "trace")]
 pub use brisk_trace as trace;
 pub use brisk_undo as undo;

@@ -175,6 +175,8 @@ fuzz_tests! {
     zram_files: "zram-files",
     journal: "journal",
     learned: "learned",
+    // Verifies FLEET-2.
+    telemetry: "telemetry",
     device_tree: "device-tree",
     scenario: "scenario",
     binder: "binder",

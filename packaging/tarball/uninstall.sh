@@ -4,7 +4,7 @@
 # usage: [PREFIX=/usr/local] [DESTDIR=] ./uninstall.sh [--purge]
 #
 # --purge also removes what brisk has written since: what `brisk setup`, `brisk enable` and `brisk disable` have set, what the daemon
-# has learned, and its user.
+# has learned and stored, and its user.
 set -eu
 PREFIX=${PREFIX:-/usr/local}
 DESTDIR=${DESTDIR:-}

@@ -23,6 +23,7 @@ pub mod prove;
 #[cfg(feature = "lab")]
 pub mod replay;
 pub mod replicate;
+pub mod telemetry;
 pub mod top;
 pub mod trace;
 
@@ -114,6 +115,8 @@ pub enum Command {
     /// Show why a launch here is slow, and which mechanism would help
     #[cfg(feature = "trace")]
     Diagnose(trace::diagnose::Arguments),
+    /// Show, export or delete what is stored for a fleet
+    Telemetry(telemetry::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
     /// Replay a daemon's recording, also with another configuration
@@ -238,6 +241,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Trace(arguments) => trace::run(arguments, &root),
         #[cfg(feature = "trace")]
         Command::Diagnose(arguments) => trace::diagnose::run(arguments, &root),
+        Command::Telemetry(arguments) => telemetry::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
         #[cfg(feature = "lab")]
         Command::Replay(arguments) => replay::run(arguments),

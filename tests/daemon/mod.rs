@@ -12,6 +12,7 @@ mod recording;
 mod resume;
 mod session;
 mod switches;
+mod telemetry;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -22,7 +22,7 @@ use brisk_mechanism::launch::config::Trigger;
 use brisk_mechanism::lookup::LookupConfig;
 use brisk_mechanism::memory::MemoryConfig;
 use brisk_mechanism::placement::PlacementConfig;
-use brisk_mechanism::{Enabled, Settings};
+use brisk_mechanism::{Enabled, Glob, Settings};
 
 /// Everything that can be set. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,8 @@ pub struct Config {
     pub memory: MemoryConfig,
     /// The cache of the binder driver.
     pub lookup: LookupConfig,
+    /// What is stored for a fleet.
+    pub telemetry: TelemetryConfig,
     /// The control socket.
     pub control: ControlConfig,
 }
@@ -50,6 +52,10 @@ impl Settings for Config {
             _ => return None,
         })
     }
+
+    fn is_observed(&self) -> bool {
+        self.telemetry.enabled
+    }
 }
 
 impl Config {
@@ -60,6 +66,7 @@ impl Config {
         self.placement.storage = false;
         self.memory = MemoryConfig::default();
         self.lookup = LookupConfig::default();
+        self.telemetry = TelemetryConfig::default();
         self
     }
 
@@ -88,6 +95,25 @@ impl Config {
     /// When TOML cannot express a value, which a parsed configuration does not hold.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         Ok(toml::Table::try_from(self)?.to_string())
+    }
+}
+
+/// The `[telemetry]` section: what the daemon stores for a fleet (docs/telemetry.md).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetryConfig {
+    /// True: rows are stored. Without it nothing is observed and nothing written.
+    pub enabled: bool,
+    /// The most that they take on disk.
+    #[serde(deserialize_with = "within::<_, 32, 16_384>")]
+    pub size_kib: u64,
+    /// The applications whose names are stored beside their hashes.
+    pub names: Vec<Glob>,
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self { enabled: false, size_kib: 1024, names: Vec::new() }
     }
 }
 
@@ -171,6 +197,9 @@ mod tests {
             ("[memory.killer]\nmode = \"first\"", "unknown variant `first`"),
             ("[memory.killer]\nlowest_adj = -1000", "expected a whole number from -999 to 1000"),
             ("[memory.killer]\nwindow_ms = 100", "expected a whole number from 500 to 10000"),
+            ("[telemetry]\nsize_kib = 8", "expected a whole number from 32 to 16384"),
+            ("[telemetry]\nnames = [\"\"]", "a pattern has 1 to 4096 bytes"),
+            ("[telemetry]\nenabled = \"auto\"", "invalid type: string \"auto\", expected a boolean"),
             ("[control]\nmaximum_clients = 0", "expected a whole number from 1 to 256"),
         ];
         for (text, message) in cases {

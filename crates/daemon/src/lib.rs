@@ -19,6 +19,7 @@ mod signals;
 mod state_file;
 pub mod status;
 mod subscriptions;
+pub mod telemetry;
 mod wakeups;
 
 use std::collections::VecDeque;
@@ -50,6 +51,7 @@ use signals::Signals;
 use state_file::StateFiles;
 use status::metrics::Metrics;
 use subscriptions::Subscriptions;
+use telemetry::Telemetry;
 
 /// A change of governor changes several files: probe once, this long after the first change.
 const PROBE_DELAY: Duration = Duration::from_millis(20);
@@ -115,6 +117,7 @@ pub struct Engine {
     since: BootTime,
     stopping: bool,
     questions: VecDeque<(usize, Question)>,
+    telemetry: Telemetry,
 }
 
 /// The device as a sink, with its journal locked for `tenure`.
@@ -186,6 +189,7 @@ impl Engine {
             since: now,
             stopping: false,
             questions: VecDeque::new(),
+            telemetry: Telemetry::default(),
             layers,
             options,
         };
@@ -206,6 +210,7 @@ impl Engine {
         self.serve_mechanisms(now);
         self.update_subscriptions(now);
         self.restart_previews(now);
+        self.configure_telemetry(now);
         self.scheduling = match own_policy::become_real_time() {
             Ok(()) => REAL_TIME.to_owned(),
             Err(error) => format!("ordinary ({error}): a kick may take effect a tick later; give it CAP_SYS_NICE"),
@@ -261,6 +266,7 @@ impl Engine {
             }
             ready.clear();
             self.answer_question();
+            self.end_turn();
         }
         Ok(())
     }
@@ -272,6 +278,7 @@ impl Engine {
         self.children.end(&self.poller);
         self.executor.release_all();
         self.save();
+        self.end_telemetry(now);
     }
 
     /// Lets every mechanism decide about `event` and carries out the decisions. True when a target was written.
@@ -428,6 +435,7 @@ impl Engine {
             self.control.as_ref().and_then(Control::deadline),
             self.subscriptions.stalls.deadline(),
             self.preview_output.due,
+            self.telemetry.deadline(),
         ];
         self.timer.set(moments.into_iter().flatten().min())
     }

@@ -3,8 +3,8 @@
 use super::recording::{EventRecord, Recorder};
 use brisk_config::Config;
 use brisk_mechanism::{
-    Decision, Event, Interest, LaunchBoost, Mechanism, Notification, Outcome, Policy, ProbeContext, ProcessEventKind,
-    Question, ThreadDemand, ThreadSampling,
+    Decision, Event, HourFigures, Interest, LaunchBoost, Mechanism, Notification, Observation, Outcome, Policy,
+    ProbeContext, ProcessEventKind, Question, ThreadDemand, ThreadSampling,
 };
 use brisk_sys::{BootTime, Root, Target};
 
@@ -231,6 +231,16 @@ impl Mechanisms {
     /// Appends the notifications for clients.
     pub fn take_notifications(&mut self, notifications: &mut Vec<Notification>) {
         self.list.iter_mut().for_each(|mechanism| mechanism.take_notifications(notifications));
+    }
+
+    /// Appends what mechanisms have observed for telemetry.
+    pub fn take_observations(&mut self, observations: &mut Vec<Observation>) {
+        self.list.iter_mut().for_each(|mechanism| mechanism.take_observations(observations));
+    }
+
+    /// Lets each mechanism add its part of telemetry's hourly row.
+    pub fn add_hour_figures(&mut self, root: &Root, figures: &mut HourFigures) {
+        self.list.iter_mut().for_each(|mechanism| mechanism.add_hour_figures(root, figures));
     }
 
     /// Lets each mechanism read the device again for its status.

@@ -88,6 +88,7 @@ impl Engine {
                 self.config_error = None;
                 self.reprobe(now, true);
                 self.restart_previews(now);
+                self.configure_telemetry(now);
                 tracing::info!("configuration reloaded; {}", self.mechanisms.describe());
             }
             Err(error) => {

@@ -109,6 +109,7 @@ impl Engine {
             dry_run: self.executor.is_dry_run(),
             sensors: self.subscriptions.describe(&self.scheduling),
             guardian_pid: self.guarding.pid(),
+            telemetry: self.telemetry.status(),
             mechanisms: driven.collect(),
             leases: self.executor.leases().iter().map(HeldLease::of).collect(),
             decisions: self.executor.history().cloned().collect(),

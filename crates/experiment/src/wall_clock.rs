@@ -9,7 +9,7 @@ pub fn rfc3339_now() -> String {
 
 /// The moment `seconds` after 1970 in UTC, by the civil calendar's 400-year eras (Hinnant, "chrono-compatible low-level
 /// date algorithms").
-fn rfc3339(seconds: u64) -> String {
+pub fn rfc3339(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);

@@ -28,6 +28,7 @@ pub use contract::event::{Event, Process, ProcessEvent, ProcessEventKind};
 pub use contract::facts::{Facts, Question};
 pub use contract::interest::{Interest, ProcessEventKinds, ProcessFacts, Stall};
 pub use contract::notification::Notification;
+pub use contract::observation::{HourFigures, Observation, Observations, TrialOutcome};
 pub use contract::outcome::{Effect, Outcome};
 pub use contract::preview::Preview;
 pub use contract::probe_context::{ProbeContext, Settings};
@@ -151,6 +152,11 @@ pub trait Policy: std::fmt::Debug {
         let _ = news;
     }
 
+    /// Appends what it has observed for telemetry since the last call; nothing unless [`Settings::is_observed`].
+    fn take_observations(&mut self, observations: &mut Vec<Observation>) {
+        let _ = observations;
+    }
+
     /// The state file that keeps what it has learned across runs.
     fn saved_state(&self) -> Option<SavedState> {
         None
@@ -184,6 +190,17 @@ pub trait Mechanism: Policy {
     /// Updates what [`Policy::support`] and [`Policy::parts`] report about the device, before a client reads it.
     fn refresh(&mut self, now: BootTime, root: &Root) {
         let _ = (now, root);
+    }
+
+    /// Adds to telemetry's hourly row what has happened since the last call. It may read the device.
+    fn add_hour_figures(&mut self, root: &Root, figures: &mut HourFigures) {
+        let _ = (root, figures);
+    }
+
+    /// Makes an observation for telemetry that takes long, or may block. The engine calls this function on a thread of its own,
+    /// until it returns one.
+    fn slow_observer(&self) -> Option<fn(&Root) -> Option<Observation>> {
+        None
     }
 
     /// What it would do later, beyond decisions, for a dry run. It may read the device.

@@ -9,6 +9,7 @@ use brisk_daemon::control::connection::{Connection, ConnectionError};
 use brisk_daemon::control::protocol::Request;
 use brisk_daemon::executor::describe;
 use brisk_daemon::status::{MechanismStatus, Status};
+use brisk_daemon::telemetry::TelemetryStatus;
 use brisk_mechanism::{Part, SupportState};
 use brisk_sys::{BootTime, Root};
 
@@ -98,6 +99,9 @@ fn render(status: &Status) -> String {
     lines.push(format!("  scheduling     {}", status.sensors.scheduling));
     let guardian = status.guardian_pid.map_or("none".to_owned(), |pid| format!("process {pid}"));
     lines.push(format!("  guardian       {guardian}"));
+    if let Some(telemetry) = &status.telemetry {
+        lines.push(format!("  telemetry      {}", telemetry_text(telemetry)));
+    }
     for mechanism in &status.mechanisms {
         render_mechanism(status, mechanism, &mut lines);
     }
@@ -124,6 +128,21 @@ fn render(status: &Status) -> String {
     }
     render_metrics(status, &mut lines);
     lines.join("\n") + "\n"
+}
+
+fn telemetry_text(telemetry: &TelemetryStatus) -> String {
+    let TelemetryStatus { folder, last_row, bytes, size_kib, damaged_bytes, dropped_rows, error } = telemetry;
+    let mut text = match error {
+        Some(error) => format!("NOT STORED, will retry: {error}"),
+        None => format!("up to row {last_row}, {} of {size_kib} KiB in {folder}", bytes.div_ceil(1024)),
+    };
+    if *damaged_bytes > 0 {
+        text += &format!("; {damaged_bytes} bytes belonged to no row");
+    }
+    if *dropped_rows > 0 {
+        text += &format!("; {dropped_rows} rows were dropped");
+    }
+    text
 }
 
 fn render_mechanism(status: &Status, mechanism: &MechanismStatus, lines: &mut Vec<String>) {

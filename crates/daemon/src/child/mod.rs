@@ -20,6 +20,9 @@ use brisk_sys::{BootTime, Root};
 /// A child that dies is restarted after this pause.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
+/// What a child writes without a newline beyond this is dropped.
+const MAXIMUM_LINE_BYTES: usize = 4096;
+
 /// The children, by the index of their mechanism.
 #[derive(Debug, Default)]
 pub(super) struct Children(BTreeMap<usize, Supervised>);
@@ -36,6 +39,11 @@ impl Children {
     /// When [`Engine::start_children`] is due.
     pub(super) fn deadline(&self) -> Option<BootTime> {
         self.0.values().filter_map(|child| child.due).min()
+    }
+
+    /// Their processes.
+    pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
+        self.0.values().filter_map(|child| child.running.as_ref()).map(|running| running.child.id())
     }
 
     /// Ends all children.
@@ -101,16 +109,23 @@ impl Engine {
         }
     }
 
-    /// A child has reported that it is ready, or has died.
+    /// A child has written something, or has died.
     pub(super) fn read_child_output(&mut self, now: BootTime, index: usize) {
         let name = self.mechanisms.at(index).name();
+        let mut lines = Vec::new();
         let Some(child) = self.children.0.get_mut(&index) else { return };
-        if let Some(running) = child.running.take_if(|running| !running.read_output()) {
+        let dead = child.running.take_if(|running| !running.read_output(&mut lines));
+        for line in lines {
+            self.deliver(now, index, &Event::ChildSaid { line });
+        }
+        let Some(child) = self.children.0.get_mut(&index) else { return };
+        if let Some(running) = dead {
             tracing::warn!("{name}: brisk {} died; restarting it", child.wanted.subcommand);
             self.poller.unwatch(&running);
             child.due = Some(now + RESTART_PAUSE);
             self.deliver(now, index, &Event::Child { pid: None });
         }
+        self.serve_mechanisms(now);
     }
 
     fn end_child(&mut self, now: BootTime, index: usize) {
@@ -140,6 +155,8 @@ struct Running {
     child: std::process::Child,
     stdin: Option<ChildStdin>,
     end: ChildStdout,
+    /// Its next line, as far as it was read.
+    line: Vec<u8>,
 }
 
 impl Running {
@@ -160,7 +177,7 @@ impl Running {
         if let Some(stdin) = &stdin {
             rustix::io::ioctl_fionbio(stdin, true)?;
         }
-        Ok(Self { child, stdin, end })
+        Ok(Self { child, stdin, end, line: Vec::new() })
     }
 
     /// Sends it one line, without blocking: a busy child may miss it.
@@ -170,12 +187,15 @@ impl Running {
         }
     }
 
-    /// Reads its output; false when it has exited.
-    fn read_output(&mut self) -> bool {
-        let mut bytes = [0; 64];
+    /// Reads a part of its output and appends complete lines to `lines`; false when it has exited.
+    fn read_output(&mut self, lines: &mut Vec<String>) -> bool {
+        let mut bytes = [0; 512];
         match io::Read::read(&mut self.end, &mut bytes) {
             Ok(0) => false,
-            Ok(_) => true,
+            Ok(length) => {
+                split(&bytes[..length], &mut self.line, lines);
+                true
+            }
             Err(error) => error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::Interrupted,
         }
     }
@@ -194,5 +214,33 @@ impl Drop for Running {
             tracing::debug!("process {} may take long to end: {error}", self.child.id());
         }
         let _ = self.child.wait();
+    }
+}
+
+/// Appends to `lines` those that end in `bytes`; `line` is the beginning of the next one.
+fn split(bytes: &[u8], line: &mut Vec<u8>, lines: &mut Vec<String>) {
+    for &byte in bytes {
+        if byte == b'\n' {
+            lines.push(String::from_utf8_lossy(&std::mem::take(line)).into_owned());
+        } else if line.len() < MAXIMUM_LINE_BYTES {
+            line.push(byte);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_complete_in_whatever_parts_they_arrive() {
+        let long = "x".repeat(MAXIMUM_LINE_BYTES + 9);
+        let text = format!("ready\n\nkilled {{}}\n{long}\nafter");
+        let expected = ["ready", "", "killed {}", &long[..MAXIMUM_LINE_BYTES]];
+        for part_bytes in [1, 7, 512, text.len()] {
+            let (mut line, mut lines) = (Vec::new(), Vec::new());
+            text.as_bytes().chunks(part_bytes).for_each(|part| split(part, &mut line, &mut lines));
+            assert!(lines == expected && line == b"after", "{part_bytes}");
+        }
     }
 }

@@ -25,8 +25,8 @@ use brisk_mechanism::memory::config::KillerConfig;
 use brisk_mechanism::memory::killer::kill_log;
 use brisk_mechanism::memory::killer::lmkd::Lmkd;
 use brisk_mechanism::memory::killer::{self, KillReason, KillRecord, Sample};
-use brisk_mechanism::memory::policy::FOREGROUND_PREFIX;
 pub use brisk_mechanism::memory::policy::KILLER as SUBCOMMAND;
+use brisk_mechanism::memory::policy::{FOREGROUND_PREFIX, KILLED_PREFIX};
 use brisk_mechanism::memory::victim::{Candidate, Protection, Victim, VictimMode};
 use brisk_sys::descriptors::unshare_standard_streams;
 use brisk_sys::memory::memory_lock::{Locked, limit_kib, lock_as_used};
@@ -46,6 +46,9 @@ const POLL_PERIOD: Duration = Duration::from_millis(100);
 const PREPARE_PERIOD: Duration = Duration::from_secs(5);
 /// The most memory that a kill needs, made resident in advance.
 const PREFAULT_BYTES: usize = 256 << 10;
+
+/// A pipe that can be written has room for so much (PIPE_BUF), with the rest of the line.
+const PIPE_ROOM_BYTES: usize = 4096 - 64;
 
 /// What the daemon has prepared for the killer.
 #[derive(Debug, Clone, Copy)]
@@ -290,7 +293,20 @@ impl<'a> Killer<'a> {
         if let Err(error) = kill_log::append(self.root, record) {
             tracing::warn!("{error}");
         }
+        tell_daemon(record);
     }
+}
+
+/// Tells the daemon of a kill, unless it is so busy that it has left its pipe full: the killer waits for no other process.
+fn tell_daemon(record: &KillRecord) {
+    let mut stdout = io::stdout();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let has_room = poll(&mut [PollFd::new(&stdout, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0);
+    let Some(record) = serde_json::to_string(record).ok().filter(|record| has_room && record.len() < PIPE_ROOM_BYTES)
+    else {
+        return;
+    };
+    let _ = io::Write::write_all(&mut stdout, format!("{KILLED_PREFIX}{record}\n").as_bytes());
 }
 
 /// The daemon waits until the killer has exited, and so for all of its threads.

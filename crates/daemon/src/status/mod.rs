@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::executor::Executed;
+use super::telemetry::TelemetryStatus;
 use brisk_mechanism::{Part, Support, SupportState};
 use brisk_report::open_metrics::{Exposition, MetricKind, MetricsError};
 use brisk_sys::{BootTime, Target};
@@ -35,6 +36,9 @@ pub struct Status {
     pub sensors: Sensors,
     /// The guardian's process, while one runs.
     pub guardian_pid: Option<u32>,
+    /// What telemetry has stored; `None` while it is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<TelemetryStatus>,
     pub mechanisms: Vec<MechanismStatus>,
     /// The leases held now.
     pub leases: Vec<HeldLease>,

@@ -1,13 +1,17 @@
 //! Reads for [`BootWatch`] whether governors are held for a boot.
 
-use super::{BootWatch, support};
-use crate::{Decision, Mechanism, ProbeContext};
+use super::{BootWatch, probe, support};
+use crate::{Decision, Mechanism, Observation, ProbeContext};
 use brisk_sys::{BootTime, Root};
 use brisk_undo::journal::{Holder, JournalState};
 
 impl Mechanism for BootWatch {
     fn reconfigure(&mut self, now: BootTime, probe_context: &ProbeContext<'_>, _decisions: &mut Vec<Decision>) {
         self.refresh(now, probe_context.root);
+    }
+
+    fn slow_observer(&self) -> Option<fn(&Root) -> Option<Observation>> {
+        Some(probe::completed_boot)
     }
 
     fn refresh(&mut self, now: BootTime, root: &Root) {

@@ -4,6 +4,7 @@ pub mod completion;
 mod driver;
 pub mod governor_hold;
 pub mod logs;
+mod probe;
 pub mod support;
 pub mod tape;
 pub mod watch;

@@ -64,6 +64,11 @@ pub enum Event {
         /// Its process id; `None` when it has ended.
         pid: Option<u32>,
     },
+    /// The receiving mechanism's child has written a line.
+    ChildSaid {
+        /// Without its newline.
+        line: String,
+    },
     /// The answer to a question of the receiving mechanism.
     Facts(Facts),
     /// The deadline that a mechanism asked for has passed.

@@ -6,6 +6,7 @@ pub mod event;
 pub mod facts;
 pub mod interest;
 pub mod notification;
+pub mod observation;
 pub mod outcome;
 pub mod preview;
 pub mod probe_context;

@@ -8,6 +8,11 @@ use brisk_sys::Root;
 pub trait Settings {
     /// The section called `name`; `None` when there is none.
     fn section(&self, name: &str) -> Option<&dyn Any>;
+
+    /// True when mechanisms are to make observations for telemetry.
+    fn is_observed(&self) -> bool {
+        false
+    }
 }
 
 /// The device and the configuration.

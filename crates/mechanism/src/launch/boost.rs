@@ -62,6 +62,11 @@ impl Boost {
         }
     }
 
+    /// True once one of its writes took effect.
+    pub(super) fn has_taken_effect(&self) -> bool {
+        self.has_taken_effect
+    }
+
     /// The last refusal, if no write has taken effect.
     pub(super) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref().filter(|_| !self.has_taken_effect)

@@ -7,6 +7,7 @@ use brisk_sys::system::other_managers;
 
 impl Mechanism for LaunchPolicy {
     fn reconfigure(&mut self, now: BootTime, probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
+        self.observe(probe_context.settings.is_observed());
         let config: LaunchConfig = probe_context.section(NAME);
         let facts = LaunchDevice::probe(probe_context.root);
         let triggers = triggers::effective(&config, &facts);

@@ -11,6 +11,7 @@ mod driver;
 pub mod filter;
 pub mod learned;
 mod limiter;
+mod loss;
 pub mod notification;
 pub mod policy;
 pub mod prediction;

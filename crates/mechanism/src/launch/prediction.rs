@@ -125,9 +125,31 @@ impl Prediction {
 
 /// The duration of the typical launch.
 fn launch_us(governor: Governor, frequencies_khz: &[u32], help: ActuatorEffect) -> u64 {
-    let (Some(&lowest), Some(&highest)) = (frequencies_khz.first(), frequencies_khz.last()) else {
-        return TYPICAL_WORK_US;
-    };
+    match ramp(governor, frequencies_khz, help, TYPICAL_WORK_US as f64, HORIZON_US) {
+        Some(Ramp { now_us, done, at_full_speed: true }) => now_us + (TYPICAL_WORK_US as f64 - done).max(0.0) as u64,
+        Some(Ramp { now_us, .. }) => now_us,
+        None => TYPICAL_WORK_US,
+    }
+}
+
+/// How much shorter a launch that took `length_us` would have been at the maximum frequency throughout.
+pub fn loss_us(governor: Governor, frequencies_khz: &[u32], help: ActuatorEffect, length_us: u64) -> u64 {
+    let ramp = ramp(governor, frequencies_khz, help, f64::INFINITY, length_us.min(HORIZON_US));
+    ramp.map_or(0, |ramp| (ramp.now_us.min(length_us) as f64 - ramp.done).max(0.0) as u64)
+}
+
+/// The part of a launch until it is over or runs at full speed.
+struct Ramp {
+    now_us: u64,
+    /// The work until then, in microseconds at the maximum frequency.
+    done: f64,
+    at_full_speed: bool,
+}
+
+/// Runs the model until `work_us` are done, `end_us` have passed, or full speed is reached: under full load the governor never
+/// lowers the frequency. `None` without frequencies.
+fn ramp(governor: Governor, frequencies_khz: &[u32], help: ActuatorEffect, work_us: f64, end_us: u64) -> Option<Ramp> {
+    let (&lowest, &highest) = (frequencies_khz.first()?, frequencies_khz.last()?);
     let next_sample_us = first_sample_us(governor);
     let mut state = State {
         khz: lowest,
@@ -137,20 +159,16 @@ fn launch_us(governor: Governor, frequencies_khz: &[u32], help: ActuatorEffect) 
         pelt_clock_us: 0.0,
         capacity: capacity(governor),
     };
-    let mut done = 0.0;
-    let mut now_us = 0;
-    while done < TYPICAL_WORK_US as f64 && now_us < HORIZON_US {
+    let (mut done, mut now_us, mut at_full_speed) = (0.0, 0, false);
+    while done < work_us && now_us < end_us && !at_full_speed {
         state.step(governor, frequencies_khz, help, now_us);
         let work = STEP_US as f64 * state.capacity * f64::from(state.khz) / f64::from(highest.max(1));
         done += work;
         state.pelt_clock_us += work;
         now_us += STEP_US;
-        if state.khz == highest && state.capacity >= 1.0 {
-            // Under full load the governor never lowers the frequency.
-            return now_us + (TYPICAL_WORK_US as f64 - done).max(0.0) as u64;
-        }
+        at_full_speed = state.khz == highest && state.capacity >= 1.0;
     }
-    now_us
+    Some(Ramp { now_us, done, at_full_speed })
 }
 
 /// The governor's first sample after the wake-up: on average half a tick after its period.
@@ -349,6 +367,32 @@ mod tests {
         let paper = predict(conservative, ActuatorEffect::SamplingRate(50_000));
         assert!(paper.stock_loss_ms() > 100.0, "{paper:?}");
         assert!(paper.gain_percent() > 10.0, "{paper:?}");
+    }
+
+    /// The loss of a launch is what the typical launch of that length loses, and for a shorter one less.
+    // Verifies FLEET-1.
+    #[test]
+    fn the_loss_of_a_launch_follows_from_its_length() {
+        let slow = Governor::Ondemand { sampling_rate_us: 100_000, hooked: true };
+        let schedutil =
+            Governor::Schedutil { rate_limit_us: 10_000, frequency_invariant: false, capacity_permille: 1_000 };
+        for (governor, help) in [
+            (slow, ActuatorEffect::None),
+            (slow, ActuatorEffect::Sample),
+            (schedutil, ActuatorEffect::None),
+            (schedutil, ActuatorEffect::Floor(1_200_000)),
+        ] {
+            let prediction = predict(governor, help);
+            let loss = |length_us| loss_us(governor, &PHONE_KHZ, help, length_us);
+            let typical_us = prediction.boosted_us - prediction.ideal_us;
+            assert!(loss(prediction.boosted_us).abs_diff(typical_us) <= 1, "{governor:?} {help:?}");
+            assert_eq!(loss(3_600_000_000), loss(prediction.boosted_us), "at full speed nothing more is lost");
+            assert_eq!(loss(0), 0);
+            assert!((1..=20).all(|step| loss(step * 10_000) >= loss((step - 1) * 10_000)), "{governor:?} {help:?}");
+        }
+        // A sixth of the speed for all of a launch that ends before the first sample.
+        assert!(loss_us(slow, &PHONE_KHZ, ActuatorEffect::None, 60_000).abs_diff(50_000) <= 1);
+        assert_eq!(loss_us(slow, &[], ActuatorEffect::None, 60_000), 0);
     }
 
     #[test]

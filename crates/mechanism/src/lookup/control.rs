@@ -22,6 +22,8 @@ pub struct LookupControl {
     /// Why the driver cannot be set as configured.
     obstacle: Option<String>,
     since: Option<BootTime>,
+    /// The hits and misses of all caches when they were last counted.
+    counted: Option<(u64, u64)>,
 }
 
 /// Whether `config` lets the daemon configure the driver, and why.
@@ -79,6 +81,18 @@ impl LookupControl {
     pub(super) fn set_device_support(&mut self, now: BootTime, device_support: Support) {
         self.device_support = device_support;
         self.update_support(now);
+    }
+
+    /// The hits and misses of the caches `contexts` since the last call; `None` where there are none or they cannot be read, and
+    /// at the first call.
+    pub(super) fn count_lookups(&mut self, contexts: &[CacheStatus]) -> Option<(u64, u64)> {
+        let sum = |name: &str| contexts.iter().filter_map(|context| context.counters.get(name)).sum();
+        let is_known = contexts.iter().any(|context| !context.counters.is_empty());
+        let before = std::mem::replace(&mut self.counted, is_known.then(|| (sum("hits"), sum("misses"))));
+        let ((hits, misses), (hits_before, misses_before)) = self.counted.zip(before)?;
+        // The driver was loaded again.
+        let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+        Some((since(hits, hits_before), since(misses, misses_before)))
     }
 
     /// Releases what it has set, where `config` differs.
@@ -256,6 +270,28 @@ mod tests {
             let support = control.support();
             assert_eq!(support.state == SupportState::Active, on, "{support:?}");
             assert!(support.reason.starts_with("30 of 40"), "{support:?}");
+        }
+    }
+
+    // Verifies FLEET-1.
+    #[test]
+    fn lookups_are_counted_between_two_readings() {
+        let cache = |counters: &[(&str, u64)]| {
+            let counters = counters.iter().map(|&(name, count)| (name.to_owned(), count)).collect();
+            CacheStatus { counters, ..driver("cooperative") }
+        };
+        let mut control = LookupControl::default();
+        for (caches, expected) in [
+            (vec![cache(&[("hits", 100), ("misses", 10)])], None),
+            (vec![cache(&[("hits", 130), ("misses", 11)])], Some((30, 1))),
+            (vec![cache(&[("hits", 130), ("misses", 11)]), cache(&[("hits", 5), ("misses", 2)])], Some((5, 2))),
+            (vec![cache(&[("hits", 3), ("misses", 1)])], Some((3, 1))),
+            (vec![cache(&[])], None),
+            (vec![], None),
+            (vec![cache(&[("hits", 7), ("misses", 7)])], None),
+            (vec![cache(&[("hits", 8), ("misses", 9)])], Some((1, 2))),
+        ] {
+            assert_eq!(control.count_lookups(&caches), expected, "{caches:?}");
         }
     }
 

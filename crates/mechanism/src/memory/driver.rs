@@ -10,6 +10,7 @@ use brisk_sys::{BootTime, Root};
 
 impl Mechanism for MemoryPolicy {
     fn reconfigure(&mut self, now: BootTime, probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
+        self.observe(probe_context.settings.is_observed());
         if probe_context.is_new_configuration || self.needs_plan() {
             let facts = MemoryDevice::probe(probe_context.root);
             let device_support = support(probe_context.root, &facts);

@@ -8,6 +8,7 @@ use brisk_sys::system::other_managers;
 
 impl Mechanism for PlacementPolicy {
     fn reconfigure(&mut self, now: BootTime, probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
+        self.observe(probe_context.settings.is_observed());
         let root = probe_context.root;
         let config: PlacementConfig = probe_context.section(NAME);
         let found = (config.enabled == Enabled::Auto).then(|| other_managers::find(root));

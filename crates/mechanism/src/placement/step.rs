@@ -45,6 +45,18 @@ pub enum StepKind {
     Groups,
 }
 
+impl StepKind {
+    /// Its name, as in [`Step`]'s text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Weight => "weight",
+            Self::Idle => "idle",
+            Self::Isolate => "isolate",
+            Self::Groups => "groups",
+        }
+    }
+}
+
 impl Step {
     /// Which kind of step it is.
     pub fn kind(&self) -> StepKind {

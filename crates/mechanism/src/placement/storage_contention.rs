@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::config::PlacementConfig;
-use super::storage::{SAMPLING_PERIOD, StoragePolicy, StorageSample, StorageThread};
+use super::storage::{JudgedTrial, SAMPLING_PERIOD, StoragePolicy, StorageSample, StorageThread};
 use crate::contract::facts::{ThreadOfProcess, by_life};
 use crate::{Decision, Facts, Glob, Outcome, Question};
 use brisk_sys::BootTime;
@@ -63,6 +63,10 @@ impl StorageContention {
             self.next = Some(now + SAMPLING_PERIOD);
             self.questions.push(Question::StorageWait { processes: foreground.clone() });
         }
+    }
+
+    pub(super) fn take_judged(&mut self) -> Option<JudgedTrial> {
+        self.policy.as_mut().and_then(StoragePolicy::take_judged)
     }
 
     pub(super) fn take_questions(&mut self, questions: &mut Vec<Question>) {

@@ -128,6 +128,12 @@ impl Trial {
         self.warm_up_ends
     }
 
+    /// By how much the foreground has waited less than before; `None` if it did not wait before.
+    pub fn effect_percent(&self) -> Option<f64> {
+        let (waited, waits) = (self.before.wait_share(), self.after.wait_share());
+        (waited > 0.0).then(|| (waited - waits) / waited * 100.0)
+    }
+
     /// What it has measured so far.
     pub fn after(&self) -> Totals {
         self.after

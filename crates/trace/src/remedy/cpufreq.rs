@@ -82,7 +82,7 @@ impl Boosts {
             cpus.push(vec![number as u16]);
         }
         let support = Support { state: SupportState::Active, ..Support::default() };
-        let plan = LaunchPlan { choices, support };
+        let plan = LaunchPlan { choices, support, ..LaunchPlan::default() };
         let (policies, floors, open, uncounted) = Default::default();
         Self { plan, cpus, policies, is_old: false, floors, open, uncounted }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::NAME;
 use super::config::{ActuatorKind, LaunchConfig, Trigger};
+use super::loss::LaunchLoss;
 use super::prediction::{ActuatorEffect, Governor, Prediction};
 use super::probe::{LaunchDevice, PolicyFacts};
 use super::triggers::{self, Detection, TOP_APP};
@@ -73,6 +74,8 @@ pub struct LaunchPlan {
     pub choices: Vec<ActuatorChoice>,
     /// The same for the user.
     pub support: Support,
+    /// What launches lose with it and without.
+    pub loss: LaunchLoss,
 }
 
 impl LaunchPlan {
@@ -93,7 +96,7 @@ impl LaunchPlan {
         if support.state != SupportState::Active {
             choices.clear();
         }
-        Self { choices, support }
+        Self { loss: loss(facts, config, &choices), choices, support }
     }
 
     /// The tunables that the plan writes, each once.
@@ -143,6 +146,16 @@ fn choose(facts: &LaunchDevice, policy: &PolicyFacts, config: &LaunchConfig) -> 
             Ok(ActuatorChoice { kind, actuator, serves: vec![(policy.name.clone(), prediction)] })
         }
     }
+}
+
+/// What launches lose under the governor of the fastest CPUs, with `choices` and without.
+fn loss(facts: &LaunchDevice, config: &LaunchConfig, choices: &[ActuatorChoice]) -> LaunchLoss {
+    let speed = |policy: &&PolicyFacts| (policy.capacity, policy.frequencies_khz.last().copied());
+    let Some(policy) = facts.policies.iter().max_by_key(speed) else { return LaunchLoss::default() };
+    let serves = |choice: &&ActuatorChoice| choice.serves.iter().any(|(name, _)| *name == policy.name);
+    let chosen = choices.iter().find(serves).and_then(|choice| candidate(choice.kind, facts, policy, config));
+    let help = chosen.map_or(ActuatorEffect::None, |(_, help)| help);
+    LaunchLoss::new(&policy.governor, model(facts, policy).ok(), &policy.frequencies_khz, help)
 }
 
 /// A value that the policy already has, where the configuration would not improve it.

@@ -7,7 +7,7 @@ use crate::launch::boost::{Boost, BoostRequest};
 use crate::launch::config::Trigger;
 use crate::launch::notification::{EndReason, LaunchNotification};
 use crate::launch::running::{Launch, UNNAMED};
-use crate::{Decision, Process, Target};
+use crate::{Decision, Observation, Process, Target};
 use brisk_sys::BootTime;
 
 impl LaunchPolicy {
@@ -133,6 +133,7 @@ impl LaunchPolicy {
                 let quiet = self.config.end.load_period_ms * self.low_load_periods;
                 duration = duration.saturating_sub(Duration::from_millis(quiet)).max(Duration::from_millis(1));
             }
+            self.observe_end(&launch, duration, reason);
             if launch.application != UNNAMED && self.config.end.learn && self.tracks_end() {
                 let is_censored = reason == EndReason::Deadline && launch.learned;
                 self.durations.learn(&launch.application, duration, is_censored);
@@ -140,6 +141,23 @@ impl LaunchPolicy {
             let (application, pid) = (launch.application, launch.process.map(|(pid, _)| pid));
             self.record(&LaunchNotification::Ended { at: now, application, pid, duration, reason });
         }
+    }
+
+    /// A program that exits during its launch was a command, and a launch that was cut off has no length.
+    fn observe_end(&mut self, launch: &Launch, duration: Duration, reason: EndReason) {
+        if launch.application == UNNAMED || reason == EndReason::Exited {
+            return;
+        }
+        let boosted = self.boost.as_ref().is_some_and(Boost::has_taken_effect);
+        let length = (reason != EndReason::Deadline).then_some(duration);
+        let loss = &self.plan.loss;
+        self.observations.note(|| Observation::Launch {
+            application: launch.application.clone(),
+            length_ms: length.map(|length| u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
+            loss_ms: length.and_then(|length| loss.of(length, boosted)),
+            boosted,
+            governor: loss.governor.clone(),
+        });
     }
 
     /// Releases the leases that no launch needs any more.

@@ -19,9 +19,9 @@ use super::running::{Launch, RecentLaunches};
 use super::triggers;
 use crate::deference::{Deference, DeferenceChange};
 use crate::{
-    Decision, Enabled, Event, Facts, Interest, Job, LaunchBoost, LeaseSet, Notification, Outcome, Policy, Process,
-    ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts, Question, SavedState, Support, SupportState,
-    Target,
+    Decision, Enabled, Event, Facts, Interest, Job, LaunchBoost, LeaseSet, Notification, Observation, Observations,
+    Outcome, Policy, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, ProcessFacts, Question, SavedState,
+    Support, SupportState, Target,
 };
 use brisk_sys::BootTime;
 use brisk_sys::system::other_managers::FoundManager;
@@ -56,6 +56,7 @@ pub struct LaunchPolicy {
     deference: Deference,
     questions: Vec<Question>,
     probe_requested: bool,
+    observations: Observations,
 }
 
 impl Default for LaunchPolicy {
@@ -86,6 +87,7 @@ impl LaunchPolicy {
             deference: Deference::new(Job::Frequency),
             questions: Vec::new(),
             probe_requested: false,
+            observations: Observations::default(),
         }
     }
 
@@ -102,6 +104,11 @@ impl LaunchPolicy {
         self.facts = LaunchDevice { managers, ..facts };
         let plan = LaunchPlan::of(&self.facts, &config);
         self.replace(now, config, plan, self.facts.cpu_count, decisions);
+    }
+
+    /// Observes launches for telemetry from now on, or no longer. Even while nothing is done for them they are noticed then.
+    pub(super) fn observe(&mut self, is_observed: bool) {
+        self.observations.switch(is_observed);
     }
 
     /// Releases all leases before the device is probed.
@@ -170,13 +177,17 @@ impl LaunchPolicy {
     }
 
     fn is_detecting(&self) -> bool {
-        self.plan.support.state == SupportState::Active || (self.watched && self.config.enabled != Enabled::Off)
+        self.plan.support.state == SupportState::Active
+            || (self.watched && self.config.enabled != Enabled::Off)
+            || self.observations.is_on()
     }
 
     /// A kick changes no value, so the end of its launch does not matter: sampling the load would cost more energy than the
     /// kick itself.
     fn tracks_end(&self) -> bool {
-        self.watched || self.plan.choices.iter().any(|choice| !matches!(choice.actuator, Actuator::Kick { .. }))
+        self.watched
+            || self.observations.is_on()
+            || self.plan.choices.iter().any(|choice| !matches!(choice.actuator, Actuator::Kick { .. }))
     }
 
     /// The plan clamps single processes.
@@ -355,6 +366,10 @@ impl Policy for LaunchPolicy {
 
     fn take_notifications(&mut self, notifications: &mut Vec<Notification>) {
         notifications.append(&mut self.notifications);
+    }
+
+    fn take_observations(&mut self, observations: &mut Vec<Observation>) {
+        self.observations.take(observations);
     }
 
     fn saved_state(&self) -> Option<SavedState> {

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use super::apply::{Change, changes};
 use super::config::MemoryConfig;
+use super::killer::KillRecord;
 use super::parts::{self, KillerState, ZramState};
 use super::restraint::restrain;
 use super::zram_availability::ZramAvailability;
 use super::{MemoryDevice, MemoryPlan, NAME};
 use crate::lease_transaction::LeaseTransaction;
 use crate::{
-    Action, Child, Decision, Effect, Enabled, Event, Facts, Interest, Job, Outcome, Part, Policy, Process, Question,
-    Stall, Support, SupportState, Target,
+    Action, Child, Decision, Effect, Enabled, Event, Facts, Interest, Job, Observation, Observations, Outcome, Part,
+    Policy, Process, Question, Stall, Support, SupportState, Target,
 };
 use brisk_sys::BootTime;
 use brisk_sys::cgroup::memory::GroupSample;
@@ -23,6 +24,8 @@ use brisk_sys::system::other_managers::FoundManager;
 pub const KILLER: &str = "killer";
 /// Starts a line that tells the killer the new foreground process.
 pub const FOREGROUND_PREFIX: &str = "front ";
+/// Starts a line of the killer about a process that it has killed; the record follows as JSON.
+pub const KILLED_PREFIX: &str = "killed ";
 /// The name of the killer's thread that swaps out ahead of need.
 pub const PAGEOUT: &str = "pageout";
 /// Why settings of the previous configuration are released.
@@ -61,6 +64,7 @@ pub struct MemoryPolicy {
     since: Option<BootTime>,
     questions: Vec<Question>,
     lines: Vec<String>,
+    observations: Observations,
 }
 
 /// What switches the parts off, or would, as last read.
@@ -238,6 +242,23 @@ impl MemoryPolicy {
         decisions.append(&mut restraints);
     }
 
+    /// Takes a line of the killer: what it has killed.
+    fn take_killer_line(&mut self, line: &str) {
+        let Some(record) = line.strip_prefix(KILLED_PREFIX) else { return };
+        let Ok(record) = serde_json::from_slice::<KillRecord>(record.as_bytes()) else { return };
+        self.observations.note(|| Observation::Kill {
+            application: record.name,
+            freed_kib: record.returned_kib,
+            oom_score_adj: record.oom_score_adj,
+            headroom_kib: record.headroom_kib,
+        });
+    }
+
+    /// Observes kills for telemetry from now on, or no longer.
+    pub(super) fn observe(&mut self, is_observed: bool) {
+        self.observations.switch(is_observed);
+    }
+
     fn prefetches(&self) -> bool {
         self.killer.is_some() && self.config.killer.prefetch
     }
@@ -311,6 +332,7 @@ impl Policy for MemoryPolicy {
             Event::MemoryStall => self.questions.push(Question::MemoryGroups),
             Event::StallsWatched { is_on } => self.restraint.is_watched = *is_on,
             Event::Child { pid } => self.killer_pid = *pid,
+            Event::ChildSaid { line } => return self.take_killer_line(line),
             Event::Facts(Facts::MemoryGroups { groups }) => return self.limit_growing_groups(now, groups, decisions),
             Event::Facts(Facts::WritebackLimit { switch }) => self.lease_writeback_limit(switch.as_ref(), decisions),
             _ => return,
@@ -339,6 +361,10 @@ impl Policy for MemoryPolicy {
 
     fn activity(&self) -> Option<(BootTime, String)> {
         self.since.map(|since| (since, "memory is managed".to_owned()))
+    }
+
+    fn take_observations(&mut self, observations: &mut Vec<Observation>) {
+        self.observations.take(observations);
     }
 
     fn take_questions(&mut self, questions: &mut Vec<Question>) {

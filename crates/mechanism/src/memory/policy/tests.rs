@@ -104,6 +104,31 @@ impl Device {
         self.carry_out(decisions);
     }
 
+    /// Lines of the killer are observations where telemetry is on.
+    fn observed_kills(&mut self) {
+        let record = r#"{"at":5,"pid":9,"name":"mail","oom_score_adj":900,"mode":"brisk","cause":"c","reason":"r","headroom_kib":-7,
+            "predicted_kib":50,"returned_kib":40,"rss_kib":80,"rss_anonymous_kib":50,"swap_kib":10,"swap_ratio":0.25,"pss_kib":null,
+            "swap_pss_kib":null,"estimated_in_ns":null,"audited_in_ns":null,"decided_after_us":900,"by_event":true,"back_after_us":null}"#;
+        let kill = Observation::Kill {
+            application: "mail".to_owned(),
+            freed_kib: Some(40),
+            oom_score_adj: 900,
+            headroom_kib: -7,
+        };
+        for (is_observed, line, expected) in [
+            (false, format!("killed {record}"), vec![]),
+            (true, format!("killed {record}"), vec![kill]),
+            (true, "ready".to_owned(), vec![]),
+            (true, "killed {}".to_owned(), vec![]),
+        ] {
+            self.policy.observe(is_observed);
+            self.send(at(3), &Event::ChildSaid { line });
+            let mut observations = Vec::new();
+            self.policy.take_observations(&mut observations);
+            assert_eq!(observations, expected);
+        }
+    }
+
     fn asked(&mut self) -> Vec<Question> {
         let mut questions = Vec::new();
         self.policy.take_questions(&mut questions);
@@ -204,6 +229,7 @@ fn the_killer_starts_after_the_plan_and_on_a_new_configuration() {
     assert_eq!((child.subcommand, child.arguments.len()), (KILLER, 2));
     device.send(at(3), &Event::Child { pid: Some(7) });
     assert_eq!(device.policy.support().reason, "the killer is process 7");
+    device.observed_kills();
     // The killer fetches the foreground's pages back from swap.
     let foreground = Event::Foreground { processes: vec![Process { pid: 9, ..Process::default() }] };
     device.send(at(4), &foreground);

@@ -8,7 +8,7 @@ use crate::placement::cores::{Machine, Split};
 use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise};
 use crate::placement::step::{Step, StepKind};
 use crate::placement::trial::{MissedPeriod, PeriodicThreads, Trial, TrialVerdict, waits_less};
-use crate::{Action, Decision, Target};
+use crate::{Action, Decision, Target, TrialOutcome};
 use brisk_sys::BootTime;
 use brisk_sys::sched::threads::Sample;
 
@@ -61,23 +61,33 @@ impl PlacementPolicy {
                 TrialVerdict::Open => {
                     if missing_cores(&self.machine, &held.step, trial.after().runnable(), least) > EXCESS_CORES_IN_TRIAL
                     {
+                        self.observe_trial(TrialOutcome::Dropped, None);
                         self.revert_step(now, OUTGROWN_REASON, decisions);
                     }
                     return;
                 }
                 TrialVerdict::Useless(why) => {
-                    let kind = held.step.kind();
+                    let (kind, effect_percent) = (held.step.kind(), trial.effect_percent());
                     if !self.back_off.has_failed(kind) {
                         self.rejected = Some((kind, trial.after().wait_share()));
                     }
+                    self.observe_trial(TrialOutcome::Dropped, effect_percent);
                     return self.revert_step(now, &format!("it did not help: {why}"), decisions);
                 }
-                TrialVerdict::Unclear(why) => return self.on_unclear_trial(now, &why, decisions),
+                TrialVerdict::Unclear(why) => {
+                    let effect_percent = trial.effect_percent();
+                    self.observe_trial(TrialOutcome::Unclear, effect_percent);
+                    return self.on_unclear_trial(now, &why, decisions);
+                }
                 TrialVerdict::Helps => {
-                    let after = trial.after();
-                    held.trial = trial.confirming(now);
+                    let (after, effect_percent) = (trial.after(), trial.effect_percent());
                     let missed = held.periodic_threads.judge(now, &self.roster);
+                    let confirming = trial.confirming(now);
                     if self.on_missed_periods(now, &missed, decisions) {
+                        if confirming.is_none() {
+                            self.observe_trial(TrialOutcome::Kept, effect_percent);
+                        }
+                        self.held.iter_mut().for_each(|held| held.trial.clone_from(&confirming));
                         self.confirm(now, after, decisions);
                     }
                     return;
@@ -100,6 +110,7 @@ impl PlacementPolicy {
     fn on_missed_periods(&mut self, now: BootTime, missed: &[MissedPeriod], decisions: &mut Vec<Decision>) -> bool {
         let goes_on = self.unconfine_light(missed);
         if !goes_on {
+            self.observe_trial(TrialOutcome::Dropped, None);
             let missed: Vec<&str> = missed.iter().map(|missed| missed.text.as_str()).collect();
             self.revert_step(now, &format!("a light thread misses its period: {}", missed.join(", ")), decisions);
         }

@@ -21,8 +21,8 @@ use super::threads::roster::Roster;
 use super::trial::{PeriodicThreads, Trial};
 use crate::deference::Deference;
 use crate::{
-    Decision, Effect, Event, Facts, Interest, Job, LeaseSet, Outcome, Policy, Question, Support, SupportState, Target,
-    ThreadDemand, ThreadSampling,
+    Decision, Effect, Event, Facts, Interest, Job, LeaseSet, Observation, Observations, Outcome, Policy, Question,
+    Support, SupportState, Target, ThreadDemand, ThreadSampling,
 };
 use brisk_sys::BootTime;
 use brisk_sys::io::io_priority::IoPriority;
@@ -101,6 +101,7 @@ pub struct PlacementPolicy {
     deference: Deference,
     questions: Vec<Question>,
     probe_requested: bool,
+    observations: Observations,
     /// Why the current step is in force, or why nothing is done.
     reason: String,
 }
@@ -171,6 +172,7 @@ impl PlacementPolicy {
             deference: Deference::new(Job::Priorities),
             questions: Vec::new(),
             probe_requested: false,
+            observations: Observations::default(),
             reason: "no sample was taken yet".to_owned(),
         }
     }
@@ -356,7 +358,7 @@ impl Policy for PlacementPolicy {
             return;
         }
         match event {
-            Event::Facts(facts) => self.storage.take(now, facts, self.roster.foreground(), decisions),
+            Event::Facts(facts) => self.take_storage_facts(now, facts, decisions),
             Event::Deadline => {
                 self.storage.on_deadline(now, self.roster.foreground());
                 self.update_opening(now, decisions);
@@ -442,6 +444,10 @@ impl Policy for PlacementPolicy {
         Some(ThreadSampling { sensing: self.config.sensing, groups: &self.config.groups })
     }
 
+    fn take_observations(&mut self, observations: &mut Vec<Observation>) {
+        self.observations.take(observations);
+    }
+
     fn take_probe_request(&mut self) -> bool {
         std::mem::take(&mut self.probe_requested)
     }
@@ -478,6 +484,7 @@ mod group_weights;
 mod ladder;
 mod light;
 mod managers;
+mod observed;
 mod opening;
 #[cfg(test)]
 mod tests;

@@ -130,6 +130,14 @@ fn between(
     (foreground, moved.iter().filter(|moved| is_bulk(moved)).map(|(life, _)| *life).collect())
 }
 
+/// The result of a trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JudgedTrial {
+    pub has_helped: bool,
+    /// By how much the foreground waited less, as it was judged.
+    pub effect_percent: f64,
+}
+
 #[derive(Debug)]
 struct Held {
     since: BootTime,
@@ -151,6 +159,7 @@ pub struct StoragePolicy {
     held: Option<Held>,
     leases: LeaseSet,
     back_off: BackOff<()>,
+    judged: Option<JudgedTrial>,
 }
 
 impl StoragePolicy {
@@ -165,6 +174,7 @@ impl StoragePolicy {
             held: None,
             leases: LeaseSet::default(),
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
+            judged: None,
         }
     }
 
@@ -268,6 +278,11 @@ impl StoragePolicy {
 
     fn judge(&mut self, now: BootTime, seen: &ForegroundTotals, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
+        if let Some(before) = &held.before {
+            let ratio = seen.wait_ratio(before);
+            let effect_percent = (1.0 - ratio) * 100.0;
+            self.judged = Some(JudgedTrial { has_helped: ratio <= MAXIMUM_WAIT_RATIO, effect_percent });
+        }
         match held.before.take() {
             Some(before) if seen.wait_ratio(&before) > MAXIMUM_WAIT_RATIO => {
                 let cost = seen.wait_ratio(&before) * 100.0;
@@ -284,6 +299,11 @@ impl StoragePolicy {
         if self.held.as_ref().is_some_and(|held| held.bulk.is_empty()) {
             self.release("the deprioritised processes have exited", decisions);
         }
+    }
+
+    /// The result of a trial that has ended since the last call.
+    pub fn take_judged(&mut self) -> Option<JudgedTrial> {
+        self.judged.take()
     }
 
     /// Restores the default priority of threads and children of a deprioritised process that has exited.

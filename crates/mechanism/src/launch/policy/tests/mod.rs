@@ -1,12 +1,14 @@
 use super::*;
 use crate::launch::actuator::ActuatorChoice;
 use crate::launch::config::ActuatorKind;
+use crate::launch::loss::LaunchLoss;
 use crate::launch::prediction::{ActuatorEffect, Governor, Prediction};
 use crate::{Action, Effect};
 
 mod beginning;
 mod foreground;
 mod managers;
+mod observations;
 mod refusals;
 
 fn tunable(name: &str) -> Target {
@@ -26,7 +28,9 @@ fn plan(actuators: &[Actuator]) -> LaunchPlan {
     };
     let state = if actuators.is_empty() { SupportState::Available } else { SupportState::Active };
     let support = Support { state, reason: String::new(), advice: String::new() };
-    LaunchPlan { choices: actuators.iter().map(choice).collect(), support }
+    let governor = Governor::Ondemand { sampling_rate_us: 100_000, hooked: true };
+    let loss = LaunchLoss::new("ondemand", Some(governor), &[200_000, 1_200_000], ActuatorEffect::Sample);
+    LaunchPlan { choices: actuators.iter().map(choice).collect(), support, loss }
 }
 
 fn kick_actuator() -> Actuator {

@@ -7,6 +7,7 @@ mod ladder;
 mod left_alone;
 mod light;
 mod managers;
+mod observations;
 mod opening;
 mod refusals;
 mod rules;
