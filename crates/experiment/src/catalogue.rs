@@ -38,6 +38,8 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("placement-sessions", include_str!("../../../experiments/placement-sessions.toml")),
     ("placement-units", include_str!("../../../experiments/placement-units.toml")),
     ("placement-thesis", include_str!("../../../experiments/placement-thesis.toml")),
+    ("placement-half-core", include_str!("../../../experiments/placement-half-core.toml")),
+    ("placement-browsing", include_str!("../../../experiments/placement-browsing.toml")),
     ("lookup-hub", include_str!("../../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../../experiments/lookup-list.toml")),
     ("lookup-applications", include_str!("../../../experiments/lookup-applications.toml")),
@@ -194,11 +196,18 @@ mod tests {
         );
         assert_eq!(
             names(&["placement"], false).unwrap(),
-            ["placement-combinations", "placement-sessions", "placement-units", "placement-thesis"]
+            [
+                "placement-combinations",
+                "placement-sessions",
+                "placement-units",
+                "placement-thesis",
+                "placement-half-core",
+                "placement-browsing"
+            ]
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together", "together-slow", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 30);
+        assert_eq!(names(&[], false).unwrap().len(), 32);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

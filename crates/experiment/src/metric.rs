@@ -157,6 +157,8 @@ pub enum Metric {
     BootOnEight,
     /// The user's wait: how long the foreground's work takes, or the 95th percentile where it is paced.
     Foreground,
+    /// The foreground's CPU time as a share of the time in which it was runnable.
+    CpuWhileRunnable,
     /// Music periods of 20 ms whose work was not done before the next began.
     MusicMissed,
     /// The background's share of the CPUs while a foreground ran.
@@ -167,8 +169,14 @@ pub enum Metric {
     Preemptions,
     /// Seconds in which the foreground's process was found on another CPU than a second before, as in a `top` every second.
     CoreChanges,
-    /// Seconds in which it was found on the CPU of the first background program.
+    /// The same of the foreground's second process.
+    CoreChangesChild,
+    /// The same of the first background program.
+    CoreChangesBackground,
+    /// Seconds in which the foreground's process was found on the CPU of the first background program.
     SharedCores,
+    /// Seconds in which both processes of the foreground and the first background program were found on one CPU.
+    AllOnOneCore,
 }
 
 /// What a metric measures.
@@ -190,7 +198,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 81] = [
+    pub const ALL: [Self; 85] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -266,12 +274,16 @@ impl Metric {
         Self::BootOnFour,
         Self::BootOnEight,
         Self::Foreground,
+        Self::CpuWhileRunnable,
         Self::MusicMissed,
         Self::Background,
         Self::Migrations,
         Self::Preemptions,
         Self::CoreChanges,
+        Self::CoreChangesChild,
+        Self::CoreChangesBackground,
         Self::SharedCores,
+        Self::AllOnOneCore,
     ];
 
     /// The subject that it measures.
@@ -372,12 +384,20 @@ impl Metric {
             Self::BootOnFour => (Boots, "predicted on 4 CPUs", "ms", "boot_on_4_ms"),
             Self::BootOnEight => (Boots, "predicted on 8 CPUs", "ms", "boot_on_8_ms"),
             Self::Foreground => (Combinations, "foreground", "ms", "foreground_ms"),
+            Self::CpuWhileRunnable => (Combinations, "CPU while runnable", "%", "cpu_while_runnable_percent"),
             Self::MusicMissed => (Combinations, "music missed", "%", "music_missed_percent"),
             Self::Background => (Combinations, "background", "% of a CPU", "background_percent"),
             Self::Migrations => (Combinations, "moved to another CPU", "times", "migrations"),
             Self::Preemptions => (Combinations, "CPU taken by others", "times", "preemptions"),
             Self::CoreChanges => (Combinations, "core changes in 1 s samples", "times", "core_changes"),
+            Self::CoreChangesChild => {
+                (Combinations, "core changes of the second process", "times", "core_changes_child")
+            }
+            Self::CoreChangesBackground => {
+                (Combinations, "core changes of the background", "times", "core_changes_background")
+            }
             Self::SharedCores => (Combinations, "core shared in 1 s samples", "times", "cores_shared"),
+            Self::AllOnOneCore => (Combinations, "all on one core in 1 s samples", "times", "all_on_one_core"),
         }
     }
 }

@@ -259,6 +259,7 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
         console: job.scenario.architecture().console.into(),
         results: job.scenario.architecture().results.into(),
         cgroup: job.scenario.guest.cgroup,
+        loopback: job.scenario.guest.loopback,
         self_check: job.scenario.guest.self_check,
         capacities: cluster::of_each_cpu(&job.scenario.machine.clusters, |cluster| cluster.capacity),
         busybox: busybox.is_some(),

@@ -20,6 +20,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("units-6.1", include_str!("../../../lab/scenarios/units-6.1.toml")),
     ("autogroup-6.1", include_str!("../../../lab/scenarios/autogroup-6.1.toml")),
     ("debian-6.1-checked", include_str!("../../../lab/scenarios/debian-6.1-checked.toml")),
+    ("placement-6.1-parallel", include_str!("../../../lab/scenarios/placement-6.1-parallel.toml")),
     ("zygote-6.1-parallel", include_str!("../../../lab/scenarios/zygote-6.1-parallel.toml")),
     ("memory-6.1", include_str!("../../../lab/scenarios/memory-6.1.toml")),
     ("together-6.1", include_str!("../../../lab/scenarios/together-6.1.toml")),
@@ -131,6 +132,9 @@ pub struct Guest {
     /// What is mounted at /sys/fs/cgroup.
     #[serde(default)]
     pub cgroup: CgroupVersion,
+    /// Whether its loopback interface is up.
+    #[serde(default)]
+    pub loopback: bool,
     /// Whether to check that work takes time proportional to 1/f before the command runs.
     #[serde(default)]
     pub self_check: bool,

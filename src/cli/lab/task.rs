@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -13,7 +14,7 @@ use brisk_experiment::tasks::TaskRunner;
 
 /// Arguments of `brisk task`.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["front", "beside", "piece"]))]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["front", "beside", "piece", "renderer"]))]
 pub struct Arguments {
     /// Play the foreground
     #[arg(long, value_name = "NAME", value_parser = named(&Foreground::ALL, Foreground::name))]
@@ -24,6 +25,9 @@ pub struct Arguments {
     /// Play one short-lived process of a build
     #[arg(long)]
     piece: bool,
+    /// Play the second process of a browser
+    #[arg(long)]
+    renderer: bool,
     /// Rounds of messages, if the program sends any
     #[arg(long, value_name = "N", default_value_t = 0)]
     rounds: u32,
@@ -33,6 +37,9 @@ pub struct Arguments {
     /// How many times longer work and periods of a background program take
     #[arg(long, value_name = "N", default_value_t = 1)]
     time_dilation: u32,
+    /// Where a download is written
+    #[arg(long, value_name = "FOLDER", default_value = "/tmp")]
+    folder: PathBuf,
 }
 
 fn named<T: Copy + Send + Sync + 'static>(
@@ -49,10 +56,16 @@ fn named<T: Copy + Send + Sync + 'static>(
 /// When a thread, a socket or a process cannot be created.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let runner = TaskRunner { turns_per_ms: arguments.turns_per_ms, time_dilation: arguments.time_dilation, program };
+    let Arguments { turns_per_ms, time_dilation, .. } = *arguments;
+    let runner = TaskRunner { turns_per_ms, time_dilation, program, folder: arguments.folder.clone() };
     if arguments.piece {
         rustix::thread::set_name(c"compiler")?;
         runner.compile_piece();
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.renderer {
+        rustix::thread::set_name(c"renderer")?;
+        runner.render(io::stdin().lock(), io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
     // Like a user's programs, each has its own session, which autogroup schedules as one.
@@ -65,7 +78,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         rustix::thread::set_name(&CString::new(what.name())?)?;
         serde_json::to_string(&runner.run_background(what, &mut io::stdin().lock())?)?
     } else {
-        anyhow::bail!("no task was named: give --front, --beside or --piece")
+        anyhow::bail!("no task was named: give --front, --beside, --piece or --renderer")
     };
     writeln!(io::stdout(), "{line}")?;
     Ok(ExitCode::SUCCESS)

@@ -10,8 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 
-use super::core_samples::{CoreCounts, CoreSamples};
+use super::core_samples::{CoreCounts, CoreSamples, Sampled};
 use super::daemon::Daemon;
+use super::groups_by_hand::ControlGroups;
 use super::settings::RunnerSettings;
 use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
 use crate::load;
@@ -21,6 +22,9 @@ use crate::spec::{Arm, BackgroundProgram, Combination, Combinations, Foreground}
 use crate::tasks::{BackgroundReport, ForegroundReport, Suite, calibrate_rounds};
 use brisk_sys::sched::autogroup;
 use brisk_sys::{BootTime, Root};
+
+/// The folder of a guest's disk for downloads, where its scenario has one.
+const DOWNLOADS: &str = "/downloads";
 
 /// Runs the replicates of `plan`; see [`super::run`].
 pub(super) fn run(
@@ -83,17 +87,20 @@ impl ReplicateSetup<'_> {
             Some(configuration) => Some(Daemon::start(self.root, self.folder, configuration)?),
             None => None,
         };
+        // Before the tasks, which must have ended when their groups are removed.
+        let groups = arm.by_hand.as_ref().map(|by_hand| ControlGroups::make(self.root, by_hand)).transpose()?;
         let background = if arm.alone { &[][..] } else { &combination.background };
         let mut background_programs =
             background.iter().map(|&what| self.start_background(arm, what)).collect::<anyhow::Result<Vec<_>>>()?;
+        if let Some(groups) = &groups {
+            background_programs.iter().try_for_each(|task| groups.enter_background(task.child.id()))?;
+        }
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
         if let Some(nice) = arm.background_nice {
             if !autogroup::is_enabled(self.root) {
                 bail!("sessions are not scheduled as groups here: kernel.sched_autogroup_enabled is not 1");
             }
-            for (task, _) in
-                background_programs.iter().zip(background).filter(|(_, what)| **what != BackgroundProgram::Music)
-            {
+            for (task, _) in background_programs.iter().zip(background).filter(|(_, what)| !what.is_music()) {
                 let file = format!("/proc/{}/autogroup", task.child.id());
                 self.root.write(file, &nice.to_string())?;
             }
@@ -101,9 +108,14 @@ impl ReplicateSetup<'_> {
         background_programs.iter_mut().try_for_each(RunningTask::begin)?;
         let begun = BootTime::now();
         let front = self.start_foreground(arm, combination.foreground)?;
+        groups.as_ref().map_or(Ok(()), |groups| groups.enter_foreground(front.child.id()))?;
         daemon.as_ref().map_or(Ok(()), |daemon| daemon.set_foreground(front.child.id()))?;
-        let background = background_programs.first().map(|program| program.child.id());
-        let samples = CoreSamples::start(self.root, front.child.id(), background);
+        let sampled = Sampled {
+            foreground: front.child.id(),
+            has_child: combination.foreground == Foreground::Browsing,
+            background: background_programs.first().map(|program| program.child.id()),
+        };
+        let samples = CoreSamples::start(self.root, sampled);
         let front = front.end();
         let counts = samples.end();
         let front: ForegroundReport = front?;
@@ -113,6 +125,7 @@ impl ReplicateSetup<'_> {
         if let Some(daemon) = &mut daemon {
             daemon.actions()?;
         }
+        groups.map_or(Ok(()), ControlGroups::remove)?;
         let mut metrics = figures(front, &reports, lasted_ms);
         metrics.extend(counts.into_iter().flat_map(core_figures));
         Ok(metrics)
@@ -126,7 +139,7 @@ impl ReplicateSetup<'_> {
     }
 
     fn start_background(&self, arm: &Arm, what: BackgroundProgram) -> anyhow::Result<RunningTask> {
-        let is_own = what != BackgroundProgram::Music && !arm.background_launcher.is_empty();
+        let is_own = !what.is_music() && !arm.background_launcher.is_empty();
         let launcher = if is_own { &arm.background_launcher } else { &arm.launcher };
         self.start(launcher, &["--beside", what.name()])
     }
@@ -137,6 +150,8 @@ impl ReplicateSetup<'_> {
         let mut command = Command::new(words.next().context("there is nothing to start")?);
         command.args(words).arg("task").args(what).arg("--turns-per-ms").arg(self.turns_per_ms.to_string());
         command.arg("--rounds").arg(self.rounds.to_string()).stdin(Stdio::piped());
+        let downloads = Path::new(DOWNLOADS);
+        command.arg("--folder").arg(if downloads.is_dir() { downloads } else { self.folder });
         RunningTask::spawn(command, format!("brisk task {}", what.join(" ")))
     }
 }
@@ -146,6 +161,9 @@ fn figures(front: ForegroundReport, reports: &[BackgroundReport], lasted_ms: f64
     if let Some(switches) = front.switches {
         metrics.insert(Metric::Migrations.key().to_owned(), switches.migrations as f64);
         metrics.insert(Metric::Preemptions.key().to_owned(), switches.preemptions as f64);
+    }
+    if let Some(percent) = front.cpu_while_runnable_percent {
+        metrics.insert(Metric::CpuWhileRunnable.key().to_owned(), percent);
     }
     if !reports.is_empty() {
         let cpu_ms: f64 = reports.iter().map(|beside| beside.cpu_ms).sum();
@@ -160,7 +178,13 @@ fn figures(front: ForegroundReport, reports: &[BackgroundReport], lasted_ms: f64
 }
 
 fn core_figures(counts: CoreCounts) -> impl Iterator<Item = (String, f64)> {
-    let figures = [(Metric::CoreChanges, Some(counts.changes)), (Metric::SharedCores, counts.shared)];
+    let figures = [
+        (Metric::CoreChanges, Some(counts.changes)),
+        (Metric::CoreChangesChild, counts.child_changes),
+        (Metric::CoreChangesBackground, counts.background_changes),
+        (Metric::SharedCores, counts.shared),
+        (Metric::AllOnOneCore, counts.all_shared),
+    ];
     figures.into_iter().filter_map(|(metric, count)| Some((metric.key().to_owned(), f64::from(count?))))
 }
 
@@ -244,16 +268,18 @@ mod tests {
     fn the_figures_of_all_neighbours_are_combined() {
         let beside = |cpu_ms, periods, missed| BackgroundReport { cpu_ms, periods, missed };
         let switches = Some(Switches { migrations: 3, preemptions: 40 });
-        let front = ForegroundReport { foreground_ms: 900.0, switches };
+        let front = ForegroundReport { foreground_ms: 900.0, switches, cpu_while_runnable_percent: Some(62.5) };
         let found = figures(front, &[beside(50.0, 40, 1), beside(700.0, 0, 0)], 1000.0);
         let expected = [
             ("background_percent", 75.0),
+            ("cpu_while_runnable_percent", 62.5),
             ("foreground_ms", 900.0),
             ("migrations", 3.0),
             ("music_missed_percent", 2.5),
             ("preemptions", 40.0),
         ];
         assert_eq!(found, expected.map(|(key, figure)| (key.to_owned(), figure)).into());
-        assert_eq!(figures(ForegroundReport { switches: None, ..front }, &[], 1000.0).len(), 1, "alone");
+        let alone = ForegroundReport { switches: None, cpu_while_runnable_percent: None, ..front };
+        assert_eq!(figures(alone, &[], 1000.0).len(), 1, "alone");
     }
 }

@@ -7,12 +7,16 @@ mod boot_hold;
 #[cfg(feature = "lab")]
 mod boots;
 #[cfg(feature = "lab")]
+mod cgroup_version_1;
+#[cfg(feature = "lab")]
 mod combinations;
 #[cfg(feature = "lab")]
 mod core_samples;
 mod daemon;
 #[cfg(feature = "lab")]
 mod driver;
+#[cfg(feature = "lab")]
+mod groups_by_hand;
 mod launch;
 #[cfg(feature = "lab")]
 mod lookups;

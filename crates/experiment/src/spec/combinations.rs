@@ -56,6 +56,8 @@ pub enum Foreground {
     Frames,
     /// Threads of three periods, as in rt-app: the same of their work.
     Periodic,
+    /// A thread that needs 35 % of a CPU, 7 ms every 20 ms: the same of its work.
+    HalfCore,
     /// Requests to four workers, as in schbench: the same of their answers.
     Requests,
     /// Messages between groups of threads, as hackbench sends them.
@@ -64,6 +66,8 @@ pub enum Foreground {
     Compile,
     /// A minute of computing, allocating memory, writing and reading, and drawing, as in benchmarks of whole devices.
     Mixed,
+    /// A browser of two processes for 500 s: the 95th percentile of the times that its pages take.
+    Browsing,
     /// A suite of small programs in JavaScript under node.
     Suite,
 }
@@ -74,8 +78,12 @@ pub enum Foreground {
 pub enum BackgroundProgram {
     /// 1 ms of work every 20 ms that must be done before the next.
     Music,
+    /// A player that decodes FLAC, 20 ms of music every 20 ms.
+    Player,
     /// 15 ms of work, then a wait of 25 ms.
     Download,
+    /// 50 MB over TCP on the loopback interface to a file, at 8 Mbit/s, again and again.
+    Transfer,
     /// The same work without pause for a fifth of a second, then a pause of two seconds.
     Bursts,
     /// A thread that never waits.
@@ -88,17 +96,19 @@ pub enum BackgroundProgram {
 
 impl Foreground {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Thread,
         Self::Threads,
         Self::Script,
         Self::Workers,
         Self::Frames,
         Self::Periodic,
+        Self::HalfCore,
         Self::Requests,
         Self::Messages,
         Self::Compile,
         Self::Mixed,
+        Self::Browsing,
         Self::Suite,
     ];
 
@@ -111,10 +121,12 @@ impl Foreground {
             Self::Workers => "workers",
             Self::Frames => "frames",
             Self::Periodic => "periodic",
+            Self::HalfCore => "half-core",
             Self::Requests => "requests",
             Self::Messages => "messages",
             Self::Compile => "compile",
             Self::Mixed => "mixed",
+            Self::Browsing => "browsing",
             Self::Suite => "suite",
         }
     }
@@ -125,21 +137,38 @@ impl Foreground {
             Self::Thread | Self::Workers | Self::Messages | Self::Compile => 1200,
             Self::Threads => 1800,
             Self::Script | Self::Suite | Self::Periodic | Self::Requests => 3000,
-            Self::Frames => 4500,
+            Self::Frames | Self::HalfCore => 4500,
             Self::Mixed => 60_000,
+            Self::Browsing => 500_000,
         }
     }
 }
 
 impl BackgroundProgram {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Music, Self::Download, Self::Bursts, Self::Hog, Self::Compile, Self::Messages];
+    pub const ALL: [Self; 8] = [
+        Self::Music,
+        Self::Player,
+        Self::Download,
+        Self::Transfer,
+        Self::Bursts,
+        Self::Hog,
+        Self::Compile,
+        Self::Messages,
+    ];
+
+    /// True for music, which the user hears: it is not deprioritised by hand.
+    pub fn is_music(self) -> bool {
+        matches!(self, Self::Music | Self::Player)
+    }
 
     /// Its name, as experiments write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Music => "music",
+            Self::Player => "player",
             Self::Download => "download",
+            Self::Transfer => "transfer",
             Self::Bursts => "bursts",
             Self::Hog => "hog",
             Self::Compile => "compile",

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "lab")]
 mod combinations;
+#[cfg(feature = "lab")]
+mod groups_by_hand;
 mod openings;
 mod validate;
 mod workload;
@@ -18,6 +20,8 @@ use brisk_base::toml_text;
 use brisk_report::proof::Timekeeping;
 #[cfg(feature = "lab")]
 pub use combinations::{BackgroundProgram, Combination, Combinations, Foreground, is_named};
+#[cfg(feature = "lab")]
+pub use groups_by_hand::{GroupByHand, GroupVersion, GroupsByHand};
 #[cfg(feature = "lab")]
 pub use openings::DeviceEnvironment;
 pub use openings::Openings;
@@ -143,6 +147,9 @@ pub struct Arm {
     pub reads: Option<Reading>,
     /// The nice value that is written for the session of each neighbour except music (/proc/PID/autogroup).
     pub background_nice: Option<i32>,
+    /// Control groups for the foreground and the background with fixed limits, in the lab and in an experiment with combinations.
+    #[cfg(feature = "lab")]
+    pub by_hand: Option<GroupsByHand>,
     /// True for the arm without background, in an experiment with combinations.
     #[serde(default)]
     pub alone: bool,

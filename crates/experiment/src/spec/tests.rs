@@ -311,6 +311,17 @@ fn combinations_are_points_and_their_mistakes_are_named() {
         let error = Experiment::parse("x", &text).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}\n  wanted {expected}");
     }
+    let half = "by_hand = { cgroup = \"v1\", foreground = { weight = 100 }, background = {} }";
+    for (arm, groups, expected) in [
+        ("\"stock\", title = \"\"", half.to_owned(), None),
+        ("\"stock\", title = \"\"", half.replace("100", "0"), Some("arm stock: by_hand: a weight is 1 to 10000")),
+        ("\"brisk\", title = \"\"", half.to_owned(), Some("arm brisk: by_hand: is for combinations in the lab")),
+    ] {
+        let text = COMBINATIONS.replacen(arm, &format!("{arm}, {groups}"), 1);
+        let fault = Experiment::parse("x", &text).err().map(|error| error.to_string());
+        assert_eq!(fault.is_some(), expected.is_some(), "{fault:?}");
+        assert!(expected.is_none_or(|expected| fault.is_some_and(|fault| fault.contains(expected))), "{text}");
+    }
     let lonely = MINIMAL.replacen("governor = \"performance\"", "alone = true", 1);
     assert!(Experiment::parse("x", &lonely).unwrap_err().to_string().contains("in an experiment with combinations"));
 }

@@ -224,6 +224,10 @@ impl Experiment {
                     .into(),
             );
         }
+        #[cfg(feature = "lab")]
+        if let Some(fault) = self.arms.iter().find_map(|arm| self.by_hand_fault(arm)) {
+            return Some(fault);
+        }
         let in_lab = self.launches.is_some() && self.mode != Timekeeping::Native;
         let is_unknown = |mechanism: &String| !in_lab || !ESTIMATED.contains(&mechanism.as_str());
         if let Some(arm) = self.arms.iter().find(|arm| arm.estimates.as_ref().is_some_and(is_unknown)) {
@@ -235,6 +239,14 @@ impl Experiment {
         }
         let baselines = self.arms.iter().filter(|arm| arm.baseline).count();
         (baselines != 1).then(|| format!("{baselines} arms have `baseline = true`, exactly one must"))
+    }
+
+    #[cfg(feature = "lab")]
+    fn by_hand_fault(&self, arm: &Arm) -> Option<String> {
+        let groups = arm.by_hand.as_ref()?;
+        let is_possible = self.combinations.is_some() && self.mode != Timekeeping::Native && arm.brisk.is_none();
+        let fault = if is_possible { groups.fault()? } else { "is for combinations in the lab, and without brisk" };
+        Some(format!("arm {}: by_hand: {fault}", arm.name))
     }
 
     fn claims_fault(&self) -> Option<(usize, String)> {

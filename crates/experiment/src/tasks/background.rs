@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::messages::exchange;
-use super::periodic::MUSIC;
+use super::periodic::{MUSIC, PeriodicResult};
 use super::{BackgroundReport, JOBS, TaskRunner, join_thread, spawn_named};
 use crate::spec::BackgroundProgram;
 use brisk_sys::Root;
@@ -24,7 +24,7 @@ const HOG_MS: u64 = 5;
 
 /// A neighbour's counts since its start command.
 #[derive(Debug, Default)]
-struct Tally {
+pub(super) struct Tally {
     stopped: AtomicBool,
     periods: Mutex<Periods>,
 }
@@ -37,12 +37,29 @@ struct Periods {
 }
 
 impl Tally {
-    fn should_run(&self) -> bool {
+    pub(super) fn should_run(&self) -> bool {
         !self.stopped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
     fn periods(&self) -> MutexGuard<'_, Periods> {
         self.periods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts after each period, and says whether there is to be another.
+    fn counting(&self) -> impl FnMut(&PeriodicResult) -> bool {
+        let mut missed_before = 0;
+        move |paced| {
+            let missed = paced.missed - missed_before;
+            missed_before = paced.missed;
+            let mut periods = self.periods();
+            periods.all += 1 + missed;
+            periods.missed += missed;
+            self.should_run()
+        }
     }
 }
 
@@ -59,24 +76,15 @@ impl TaskRunner {
             let handles =
                 (0..threads).map(|_| spawn_named(scope, what.name(), body)).collect::<io::Result<Vec<_>>>()?;
             let report = collect_report(&tally, commands);
-            tally.stopped.store(true, Ordering::Relaxed);
+            tally.stop();
             handles.into_iter().try_for_each(join_thread).and(report)
         })
     }
 
     fn run_until_stopped(&self, what: BackgroundProgram, tally: &Tally) -> io::Result<()> {
         match what {
-            BackgroundProgram::Music => {
-                let mut missed_before = 0;
-                self.run_periodic(MUSIC, |paced| {
-                    let missed = paced.missed - missed_before;
-                    missed_before = paced.missed;
-                    let mut periods = tally.periods();
-                    periods.all += 1 + missed;
-                    periods.missed += missed;
-                    tally.should_run()
-                });
-            }
+            BackgroundProgram::Music => drop(self.run_periodic(MUSIC, tally.counting())),
+            BackgroundProgram::Player => self.play(tally.counting())?,
             BackgroundProgram::Messages => exchange(|_| tally.should_run())?,
             _ => {
                 while tally.should_run() {
@@ -91,6 +99,7 @@ impl TaskRunner {
     fn run_once(&self, what: BackgroundProgram, tally: &Tally) -> io::Result<()> {
         match what {
             BackgroundProgram::Compile => self.compile_one()?,
+            BackgroundProgram::Transfer => self.transfer(tally)?,
             BackgroundProgram::Download => {
                 self.work(DOWNLOAD_MS);
                 self.wait(DOWNLOAD_WAIT);
@@ -102,7 +111,10 @@ impl TaskRunner {
                 let pieces = (BURST_REST.as_millis() / rest.as_millis()) as u32;
                 (0..pieces).take_while(|_| tally.should_run()).for_each(|_| self.wait(rest));
             }
-            BackgroundProgram::Hog | BackgroundProgram::Music | BackgroundProgram::Messages => self.work(HOG_MS),
+            BackgroundProgram::Hog
+            | BackgroundProgram::Music
+            | BackgroundProgram::Player
+            | BackgroundProgram::Messages => self.work(HOG_MS),
         }
         Ok(())
     }
@@ -133,10 +145,14 @@ mod tests {
     // Verifies PROVE-2.
     #[test]
     fn all_neighbours_end_when_commands_do() {
-        let runner = TaskRunner { turns_per_ms: 1, time_dilation: 1, program: "none".into() };
+        let folder = tempfile::tempdir().unwrap();
+        let runner =
+            TaskRunner { turns_per_ms: 1, time_dilation: 1, program: "none".into(), folder: folder.path().to_owned() };
         for what in [
             BackgroundProgram::Music,
+            BackgroundProgram::Player,
             BackgroundProgram::Download,
+            BackgroundProgram::Transfer,
             BackgroundProgram::Bursts,
             BackgroundProgram::Hog,
             BackgroundProgram::Messages,

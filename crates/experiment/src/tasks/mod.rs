@@ -1,13 +1,16 @@
 //! Simulated programs of the experiments about placement: the foreground, and the background programs.
 //!
 //! Each loads a scheduler as programs of its kind do: by its running time, its waits, and its number of threads or processes.
-//! None of them needs a disk, so that they compete only for CPUs.
+//! None of them but the download to disk needs a disk, so that they compete only for CPUs.
 
 mod background;
+mod browsing;
 mod foreground;
 mod messages;
 mod periodic;
+mod player;
 mod suite;
+mod transfer;
 
 use std::io;
 use std::path::PathBuf;
@@ -37,6 +40,8 @@ pub struct TaskRunner {
     pub time_dilation: u32,
     /// This program, which is also a build's short-lived process.
     pub program: PathBuf,
+    /// Where a download is written.
+    pub folder: PathBuf,
 }
 
 /// A foreground's report at its end: one JSON line on standard output.
@@ -47,6 +52,9 @@ pub struct ForegroundReport {
     /// The switches of its threads that are alive at its end; `None` where the kernel does not report them.
     #[serde(default)]
     pub switches: Option<Switches>,
+    /// Its CPU time as a share of the time in which it was runnable, of a foreground that has one thread and waits.
+    #[serde(default)]
+    pub cpu_while_runnable_percent: Option<f64>,
 }
 
 /// A neighbour's report at its end, about the time since its start command.

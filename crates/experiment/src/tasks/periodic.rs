@@ -27,18 +27,29 @@ pub(super) struct PeriodicResult {
 }
 
 impl TaskRunner {
-    /// Works at `pace` while `should_run`. After a late piece, it continues with the next one that is still due, as a screen does.
+    /// Works at `pace` while `should_run`; see [`TaskRunner::run_at_period`].
     pub(super) fn run_periodic(
         &self,
         pace: PeriodicWork,
+        should_run: impl FnMut(&PeriodicResult) -> bool,
+    ) -> PeriodicResult {
+        self.run_at_period(pace.period, || self.work_us(pace.work_us), should_run)
+    }
+
+    /// Does a piece every `period` while `should_run`. After a late piece, it continues with the next one that is still due, as a
+    /// screen does.
+    pub(super) fn run_at_period(
+        &self,
+        period: Duration,
+        mut piece: impl FnMut(),
         mut should_run: impl FnMut(&PeriodicResult) -> bool,
     ) -> PeriodicResult {
         let mut paced = PeriodicResult::default();
-        let period = self.dilated(pace.period);
+        let period = self.dilated(period);
         let mut due = BootTime::now() + period;
         while should_run(&paced) {
             sleep_until(due);
-            self.work_us(pace.work_us);
+            piece();
             let now = BootTime::now();
             paced.responses_ms.push(milliseconds(now.since(due)));
             due = due + period;

@@ -22,6 +22,8 @@ pub struct GuestJob {
     pub results: String,
     /// What to mount at /sys/fs/cgroup.
     pub cgroup: CgroupVersion,
+    /// Whether to set the loopback interface up.
+    pub loopback: bool,
     /// Modules in the order of loading.
     pub modules: Vec<GuestModule>,
     /// Whether BusyBox is present, to be installed under its applets' names.

@@ -2,6 +2,7 @@
 //! systemd, that becomes the first process before the device is checked, and brisk continues as a service.
 
 mod job;
+mod loopback;
 mod mounts;
 mod run;
 mod systemd;
@@ -70,6 +71,9 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
     }
     run::load_modules(&job.modules)?;
     mounts::binderfs(&root)?;
+    if job.loopback {
+        loopback::set_up()?;
+    }
     mounts::kept(&job.kept)?;
     match &job.systemd {
         Some(systemd) => systemd.exec_systemd(),

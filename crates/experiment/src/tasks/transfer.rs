@@ -1,0 +1,108 @@
+//! A download of 50 MB over TCP to a file. Its server is a thread of the same process, on the loopback interface.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use super::background::Tally;
+use super::periodic::sleep_until;
+use super::{TaskRunner, join_thread, spawn_named};
+use brisk_sys::BootTime;
+
+/// What is downloaded, in the thesis's size, and how fast the server sends it: 8 Mbit/s, so that it lasts for a minute of mixed work.
+const SIZE_BYTES: usize = 50_000_000;
+const BYTES_PER_SECOND: usize = 1_000_000;
+const CHUNK_BYTES: usize = 20_000;
+
+impl TaskRunner {
+    /// Downloads once, or until `tally` says to stop. The file is removed afterwards.
+    ///
+    /// # Errors
+    /// When a socket or the file fails, or the download is incomplete.
+    pub(super) fn transfer(&self, tally: &Tally) -> io::Result<()> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        let path = self.folder.join(format!("download-{}", std::process::id()));
+        // The listener's queue accepts it before the server does, which would otherwise wait for a client that failed.
+        let stream = TcpStream::connect(address)?;
+        let outcome = thread::scope(|scope| {
+            let server = spawn_named(scope, "server", || self.serve(&listener, tally))?;
+            let received = receive(stream, &path);
+            let sent = join_thread(server);
+            match (received?, sent?) {
+                (received, sent) if received == sent => Ok(()),
+                (received, sent) => Err(io::Error::other(format!("{received} of {sent} bytes arrived"))),
+            }
+        });
+        // It may not exist where the outcome is an error.
+        let _ = std::fs::remove_file(&path);
+        outcome
+    }
+
+    /// Sends to one client; returns how many bytes.
+    fn serve(&self, listener: &TcpListener, tally: &Tally) -> io::Result<usize> {
+        let (mut stream, _) = listener.accept()?;
+        let chunk = vec![0x5a; CHUNK_BYTES];
+        let pause = self.dilated(Duration::from_secs(1)) * CHUNK_BYTES as u32 / BYTES_PER_SECOND as u32;
+        let mut due = BootTime::now();
+        let mut sent = 0;
+        while sent < SIZE_BYTES && tally.should_run() {
+            stream.write_all(&chunk)?;
+            sent += CHUNK_BYTES;
+            due = due + pause;
+            sleep_until(due);
+        }
+        Ok(sent)
+    }
+}
+
+/// Writes what `stream` sends to the file `path` and to its disk; returns how many bytes.
+fn receive(mut stream: TcpStream, path: &Path) -> io::Result<usize> {
+    let mut file = File::create(path)?;
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut received = 0;
+    loop {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            file.sync_all()?;
+            return Ok(received);
+        }
+        file.write_all(&buffer[..count])?;
+        received += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_writes_all_that_was_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("download");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let sender = thread::spawn(move || listener.accept().unwrap().0.write_all(&[7; 70_000]).unwrap());
+        assert_eq!(receive(TcpStream::connect(address).unwrap(), &path).unwrap(), 70_000);
+        sender.join().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), [7; 70_000]);
+    }
+
+    #[test]
+    fn a_stopped_download_ends_and_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let runner =
+            TaskRunner { turns_per_ms: 1, time_dilation: 1, program: "none".into(), folder: folder.path().to_owned() };
+        let tally = Tally::default();
+        thread::scope(|scope| {
+            let transfer = scope.spawn(|| runner.transfer(&tally));
+            thread::sleep(Duration::from_millis(50));
+            tally.stop();
+            transfer.join().unwrap().unwrap();
+        });
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
