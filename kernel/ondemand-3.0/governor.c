@@ -20,6 +20,10 @@
 
 #define LATENCY_LIMIT_NS		(10 * NSEC_PER_MSEC)
 
+static bool wakes_idle;
+module_param(wakes_idle, bool, 0444);
+MODULE_PARM_DESC(wakes_idle, "A sample wakes an idle CPU, unlike in Linux 3.0: shows what deferrable work saves");
+
 /* Taken before a policy's own lock */
 DEFINE_MUTEX(active_lock);
 LIST_HEAD(active);
@@ -39,7 +43,10 @@ static int ondemand30_init(struct cpufreq_policy *policy)
 		return -ENOMEM;
 	governed->policy = policy;
 	mutex_init(&governed->lock);
-	INIT_DEFERRABLE_WORK(&governed->work, sample_policy);
+	if (wakes_idle)
+		INIT_DELAYED_WORK(&governed->work, sample_policy);
+	else
+		INIT_DEFERRABLE_WORK(&governed->work, sample_policy);
 
 	ret = acquire_tunables(policy);
 	if (ret) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Energy: C * V^2 * f while a CPU is busy, a constant power while it is idle.
- * It is computed from the time spent in each state, so no rounding error
- * accumulates, and exposed like RAPL in a powercap zone.  Kernels without powercap
- * (Debian's for arm64) have the same counter as a module parameter.
+ * Energy: C * V^2 * f while a CPU is busy, a constant power while it is idle, and
+ * for each time that it leaves idle, idle_exit_us at the power of a busy CPU.
+ * It is computed from the time spent in each state and the number of exits, so no
+ * rounding error accumulates, and exposed like RAPL in a powercap zone.  Kernels
+ * without powercap (Debian's for arm64) have the same counter as a module parameter.
  */
 #include <linux/cpu.h>
 #include <linux/err.h>
@@ -30,9 +31,14 @@ static u64 read_energy_uj(void)
 							     cpu);
 		const unsigned int *power_uw = vcpu->domain->busy_power_uw;
 
-		for (i = 0; i < vcpu->domain->nr_states; i++)
+		for (i = 0; i < vcpu->domain->nr_states; i++) {
+			u64 exits = READ_ONCE(vcpu->idle_exits[i]);
+
 			total += mul_u64_u32_div(READ_ONCE(vcpu->busy_ns[i]),
 						 power_uw[i], 1000000000);
+			total += mul_u64_u32_div(exits * idle_exit_us,
+						 power_uw[i], 1000000);
+		}
 		total += mul_u64_u32_div(READ_ONCE(vcpu->idle_ns),
 					 idle_power_uw, 1000000000);
 	}
@@ -50,6 +56,27 @@ static const struct kernel_param_ops energy_ops = {
 };
 module_param_cb(energy_uj, &energy_ops, NULL, 0444);
 MODULE_PARM_DESC(energy_uj, "Energy used by all CPUs in uJ (read only)");
+
+static int show_idle_exits(char *buffer, const struct kernel_param *unused)
+{
+	unsigned int cpu, i;
+	u64 total = 0;
+
+	for_each_possible_cpu(cpu) {
+		const struct virtual_cpu *vcpu = per_cpu_ptr(&virtual_cpus,
+							     cpu);
+
+		for (i = 0; i < MAX_STATES; i++)
+			total += READ_ONCE(vcpu->idle_exits[i]);
+	}
+	return sysfs_emit(buffer, "%llu\n", total);
+}
+
+static const struct kernel_param_ops idle_exits_ops = {
+	.get = show_idle_exits,
+};
+module_param_cb(idle_exits, &idle_exits_ops, NULL, 0444);
+MODULE_PARM_DESC(idle_exits, "How often a CPU has left idle (read only)");
 
 #if IS_ENABLED(CONFIG_POWERCAP)
 static struct powercap_control_type *control_type;

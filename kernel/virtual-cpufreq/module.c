@@ -43,6 +43,10 @@ unsigned int idle_power_uw = 20000;
 module_param(idle_power_uw, uint, 0444);
 MODULE_PARM_DESC(idle_power_uw, "Power of an idle CPU in uW");
 
+unsigned int idle_exit_us;
+module_param(idle_exit_us, uint, 0444);
+MODULE_PARM_DESC(idle_exit_us, "Energy of leaving idle once, as a time at the power of a busy CPU in us");
+
 unsigned int transition_latency_us = 100;
 module_param(transition_latency_us, uint, 0444);
 MODULE_PARM_DESC(transition_latency_us, "Transition latency in us that is reported to governors");
@@ -101,6 +105,10 @@ static int check_parameters(void)
 	}
 	if (idle_power_uw > 1000000000) {
 		pr_err("idle_power_uw is at most 1e9\n");
+		return -EINVAL;
+	}
+	if (idle_exit_us > 100000) {
+		pr_err("idle_exit_us is at most 100000\n");
 		return -EINVAL;
 	}
 	if (transition_latency_us > 100000) {

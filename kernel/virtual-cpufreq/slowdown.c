@@ -170,6 +170,8 @@ static void idle_changed(void *data, unsigned int idle_state, unsigned int cpu)
 	vcpu = this_cpu_ptr(&virtual_cpus);
 	if (vcpu->active) {
 		charge(vcpu, false);
+		if (vcpu->idle && idle_state == PWR_EVENT_EXIT)
+			vcpu->idle_exits[vcpu->state]++;
 		vcpu->idle = idle_state != PWR_EVENT_EXIT;
 		rearm(vcpu);
 		charge(vcpu, true);

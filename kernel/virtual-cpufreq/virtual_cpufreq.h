@@ -37,6 +37,7 @@ struct virtual_cpu {
 	s64 debt_ns;		/* stall still owed; negative: held too long */
 	u64 busy_ns[MAX_STATES];
 	u64 idle_ns;
+	u64 idle_exits[MAX_STATES];
 };
 
 DECLARE_PER_CPU(struct virtual_cpu, virtual_cpus);
@@ -52,6 +53,7 @@ extern int nr_capacities;
 extern unsigned int capacitance_pf[MAX_CPUS];
 extern int nr_capacitances;
 extern unsigned int idle_power_uw;
+extern unsigned int idle_exit_us;
 extern unsigned int transition_latency_us;
 extern bool shared_policy;
 extern unsigned int quantum_us;

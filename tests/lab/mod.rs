@@ -6,6 +6,7 @@ mod binder_cache;
 mod boot;
 mod combined;
 mod day;
+mod energy;
 mod flash_model;
 mod init;
 mod install;

@@ -237,6 +237,15 @@ mod tests {
             for claim in &experiment.claims {
                 assert!(claim.id.starts_with(&format!("{}.", experiment.mechanism)), "{}", claim.id);
             }
+            for arm in experiment.arms.iter().filter(|arm| arm.hold_from_kernel) {
+                let scenario = brisk_lab::Scenario::load(arm.scenario.as_ref().unwrap()).unwrap();
+                let options = scenario.kernel.command_line;
+                assert!(
+                    options.contains("cpufreq.default_governor=performance"),
+                    "{file_name}, arm {}: {options}",
+                    arm.name
+                );
+            }
             let of_arms = experiment.arms.iter().filter_map(|arm| arm.scenario.as_ref());
             for scenario in experiment.scenario.iter().chain(of_arms) {
                 let scenario = brisk_lab::Scenario::load(scenario).unwrap();

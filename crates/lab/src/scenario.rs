@@ -13,6 +13,8 @@ use brisk_base::toml_text;
 const SCENARIOS: &[(&str, &str)] = &[
     ("binder-stock-6.1", include_str!("../../../lab/scenarios/binder-stock-6.1.toml")),
     ("debian-6.1", include_str!("../../../lab/scenarios/debian-6.1.toml")),
+    ("debian-6.1-idle", include_str!("../../../lab/scenarios/debian-6.1-idle.toml")),
+    ("debian-6.1-idle-waking", include_str!("../../../lab/scenarios/debian-6.1-idle-waking.toml")),
     ("debian-arm64-6.1", include_str!("../../../lab/scenarios/debian-arm64-6.1.toml")),
     ("debian-arm64-6.1-biglittle", include_str!("../../../lab/scenarios/debian-arm64-6.1-biglittle.toml")),
     ("debian-6.12", include_str!("../../../lab/scenarios/debian-6.12.toml")),
@@ -22,6 +24,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("debian-6.1-checked", include_str!("../../../lab/scenarios/debian-6.1-checked.toml")),
     ("placement-6.1-parallel", include_str!("../../../lab/scenarios/placement-6.1-parallel.toml")),
     ("zygote-6.1-parallel", include_str!("../../../lab/scenarios/zygote-6.1-parallel.toml")),
+    ("zygote-6.1-parallel-performance", include_str!("../../../lab/scenarios/zygote-6.1-parallel-performance.toml")),
     ("memory-6.1", include_str!("../../../lab/scenarios/memory-6.1.toml")),
     ("together-6.1", include_str!("../../../lab/scenarios/together-6.1.toml")),
     ("together-6.1-slow", include_str!("../../../lab/scenarios/together-6.1-slow.toml")),

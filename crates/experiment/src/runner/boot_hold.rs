@@ -25,21 +25,28 @@ pub(super) struct BootHold {
     completed: PathBuf,
     /// The policies' governors and tunables before.
     before: Vec<String>,
+    /// The governor that replaces the kernel's own `performance`.
+    then: Option<String>,
 }
 
 impl BootHold {
-    /// Starts it and returns once every policy is under performance.
-    pub(super) fn start(root: &Root, folder: &Path) -> anyhow::Result<Self> {
+    /// Starts it and returns once every policy is under performance. With `then`, the kernel has started under performance, and
+    /// `then` is set at the end.
+    pub(super) fn start(root: &Root, folder: &Path, then: Option<&str>) -> anyhow::Result<Self> {
         let completed = folder.join("boot-completed");
         let _ = fs::remove_file(&completed);
         let before = governors(root)?;
+        if then.is_some() && before.iter().any(|governor| governor != PERFORMANCE) {
+            bail!("the kernel started under {before:?} and not under performance: see the scenario's command line");
+        }
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--root").arg(root.path("/")).args(["boot", "hold", "--timeout-s", "600", "--until"]);
         command.arg(format!("file:{}", completed.display()));
+        command.args(then.iter().flat_map(|governor| ["--then", governor]));
         parent_death::die_with_parent(&mut command, Signal::TERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.context("cannot start brisk boot hold")?;
-        let mut hold = Self { child, root: root.clone(), completed, before };
+        let mut hold = Self { child, root: root.clone(), completed, before, then: then.map(str::to_owned) };
         let limit = BootTime::now() + HOLD_TIMEOUT;
         while governors(root)?.iter().any(|governor| governor != PERFORMANCE) {
             if let Some(status) = hold.child.try_wait()? {
@@ -53,7 +60,7 @@ impl BootHold {
         Ok(hold)
     }
 
-    /// Marks the boot as completed, and checks that every governor is restored.
+    /// Marks the boot as completed, and checks that every governor is restored, or is the one to set then.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         fs::write(&self.completed, "").with_context(|| format!("cannot write {}", self.completed.display()))?;
         let status = self.child.wait()?;
@@ -62,7 +69,11 @@ impl BootHold {
             bail!("brisk boot hold ended with {status}");
         }
         let after = governors(&self.root)?;
-        if after != self.before {
+        let is_as_expected = match &self.then {
+            Some(governor) => after.iter().all(|value| value.split('\t').next() == Some(governor)),
+            None => after == self.before,
+        };
+        if !is_as_expected {
             bail!("the governors were {:?} and are {after:?}", self.before);
         }
         Ok(())

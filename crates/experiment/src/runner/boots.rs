@@ -37,7 +37,10 @@ pub(super) fn run(
     let folder = runtime_folder(root);
     let mut settings = RunnerSettings::open(&folder, root)?;
     run_replicates(plan, interrupted, report, |_, arm, _, finding| {
-        settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
+        // Such an arm is set by the kernel, and by the hold when it ends.
+        if !arm.hold_from_kernel {
+            settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
+        }
         Ok(Boot { boots, root, folder: &folder, kernel }.measure(arm).map(|metrics| finding.metrics = metrics))
     })?;
     settings.restore()
@@ -55,7 +58,9 @@ impl Boot<'_> {
     /// Runs the rest of the boot. The time to set the arm is not included.
     fn measure(&self, arm: &Arm) -> anyhow::Result<Metrics> {
         let began = BootTime::now();
-        let hold = if arm.boot_hold { Some(BootHold::start(self.root, self.folder)?) } else { None };
+        let then = arm.governor.as_deref().filter(|_| arm.hold_from_kernel);
+        let is_held = arm.boot_hold || arm.hold_from_kernel;
+        let hold = if is_held { Some(BootHold::start(self.root, self.folder, then)?) } else { None };
         self.load(self.boots.services_ms).run()?;
         let services = BootTime::now();
         let mut zygote = Zygote::start(&self.boots, arm)?;

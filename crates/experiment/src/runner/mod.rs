@@ -194,7 +194,7 @@ impl Runner<'_> {
             Some(configuration) => Some(Daemon::start(self.root, &self.folder, configuration)?),
             None => None,
         };
-        let hold = if arm.boot_hold { Some(BootHold::start(self.root, &self.folder)?) } else { None };
+        let hold = if arm.boot_hold { Some(BootHold::start(self.root, &self.folder, None)?) } else { None };
         wake_cpu_for_governors();
         let places = arm.brisk.as_ref().is_some_and(|configuration| configuration.contains_key("placement"));
         let mut outcome = self.measure(replicate, (arm, point), daemon.as_ref().filter(|_| places), metrics);

@@ -128,6 +128,10 @@ pub struct Arm {
     /// `brisk boot hold` runs during the boot, or from before the launch that represents one until its first screen.
     #[serde(default)]
     pub boot_hold: bool,
+    /// The kernel of the arm's scenario starts under `performance`; `brisk boot hold --then` sets `governor` when the boot has
+    /// completed.
+    #[serde(default)]
+    pub hold_from_kernel: bool,
     /// How the zygote preloads, in an experiment about boots.
     #[serde(default)]
     pub preload: Preloading,

@@ -57,6 +57,7 @@ fn mistakes_are_named_with_line_and_column() {
         ("required = \">= 1\"", "required = \"> 1\"", "x:30:12: \"> 1\" is not a requirement"),
         ("baseline = true\n", "", "x:1:1: 0 arms have `baseline = true`"),
         ("beyond_work_ms = 500", "beyond_work_ms = 0", "x:1:1: window_beyond_work_ms must be above zero"),
+        ("title = \"fast\"", "title = \"fast\"\nhold_from_kernel = true", "x:1:1: arm fast: hold_from_kernel is for"),
         ("scenario = \"launch\"\n", "", "x:1:1: an experiment in the lab names its `scenario`"),
         ("quick = 2", "quick = 2\nquick_work_ms = [300]", "x:1:1: quick_work_ms has 300"),
         ("full = 4", "full = [4]", "x:1:1: replicates: full lists 1 numbers for 2 points"),
@@ -192,8 +193,13 @@ fn experiments_about_lookups_are_read_and_their_mistakes_named() {
     let parallel = LOOKUPS.replace("misses = 5", "clients = [1, 4]").replace("deterministic", "parallel");
     assert_eq!(shown(LOOKUPS, &parallel), ["1 client", "4 clients"]);
     let launches = MINIMAL.replacen("governor = \"performance\"", "scenario = \"other\"", 1);
-    let error = Experiment::parse("x", &launches).unwrap_err().to_string();
-    assert!(error.contains("belong to experiments with lookups"), "{error}");
+    Experiment::parse("x", &launches).unwrap();
+    for wrong in
+        [launches.replace("deterministic", "parallel"), launches.replace("scenario = \"other\"", "swap = \"/dev/a\"")]
+    {
+        let error = Experiment::parse("x", &wrong).unwrap_err().to_string();
+        assert!(error.contains("belong to experiments with lookups"), "{error}");
+    }
 }
 
 const BOOTS: &str = r#"name = "boots"
@@ -245,6 +251,12 @@ fn experiments_about_boots_are_read_and_their_mistakes_named() {
         ),
         ("preload = \"plan\"", "preload = \"halves\"", "x:22:11: unknown variant `halves`"),
         ("[boots]", "[readings]\ncount = 1\n[boots]", "x:1:1: an experiment has one of a `workload`"),
+        ("preload = \"plan\"", "hold_from_kernel = true", "x:1:1: arm plan: hold_from_kernel needs a scenario"),
+        (
+            "preload = \"plan\"",
+            "hold_from_kernel = true\nscenario = \"y\"\ngovernor = \"ondemand\"\nboot_hold = true",
+            "x:1:1: arm plan: hold_from_kernel needs a scenario",
+        ),
     ] {
         let error = Experiment::parse("x", &BOOTS.replacen(from, to, 1)).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}\n  wanted {expected}");

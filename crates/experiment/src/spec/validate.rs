@@ -77,12 +77,13 @@ impl Experiment {
         }
         let has_unsupported_setting = |arm: &&Arm| {
             let lookup = arm.lookup.is_some() && workload.lookups.is_none();
-            let others = lookup || arm.scenario.is_some() || arm.swap.is_some();
-            others || !arm.beside.is_empty() || !arm.launcher.is_empty()
+            let others = lookup || arm.swap.is_some() || !arm.beside.is_empty() || !arm.launcher.is_empty();
+            others || (arm.scenario.is_some() && self.mode != Timekeeping::Deterministic)
         };
         if let Some(arm) = self.arms.iter().find(has_unsupported_setting) {
             return Some(format!(
-                "arm {}: lookup, scenario, swap, beside and launcher belong to experiments with lookups or applications",
+                "arm {}: lookup, swap, beside and launcher belong to experiments with lookups or applications, a scenario to \
+                 deterministic mode",
                 arm.name
             ));
         }
@@ -147,6 +148,18 @@ impl Experiment {
         let amounts = [classes, services_ms, system_server_ms, application_ms, bursts.work_ms, bursts.wait_ms];
         if amounts.contains(&0) || turns_per_ms == 0 {
             return Some("boots: every amount must be above zero".into());
+        }
+        let is_unheld = |arm: &&Arm| {
+            let is_complete = arm.scenario.is_some() && arm.governor.is_some();
+            arm.hold_from_kernel
+                && (!is_complete || arm.boot_hold || !arm.tunables.is_empty() || !arm.policy.is_empty())
+        };
+        if let Some(arm) = self.arms.iter().find(is_unheld) {
+            return Some(format!(
+                "arm {}: hold_from_kernel needs a scenario whose kernel starts under performance, and the governor to set after \
+                 the boot; that has its own tunables then, and boot_hold does something else",
+                arm.name
+            ));
         }
         let once = self.replicates.warm_up == 0 && self.replicates.quick_work_ms.is_none();
         (!once).then(|| "a boot has no warm-up: warm_up = 0, and quick_work_ms is for launches".into())
@@ -227,6 +240,9 @@ impl Experiment {
         #[cfg(feature = "lab")]
         if let Some(fault) = self.arms.iter().find_map(|arm| self.by_hand_fault(arm)) {
             return Some(fault);
+        }
+        if let Some(arm) = self.arms.iter().find(|arm| arm.hold_from_kernel && self.boots.is_none()) {
+            return Some(format!("arm {}: hold_from_kernel is for experiments with boots", arm.name));
         }
         let in_lab = self.launches.is_some() && self.mode != Timekeeping::Native;
         let is_unknown = |mechanism: &String| !in_lab || !ESTIMATED.contains(&mechanism.as_str());

@@ -125,6 +125,34 @@ fn falling_load_ends_a_launch_but_not_at_once() {
     assert!((learned.mean_ms - 200.0).abs() < 1.0, "over when the load fell: {learned:?}");
 }
 
+/// The launch paper's rule: without load, learned duration and foreground, the period is restored when the application exits.
+// Verifies LAUNCH-2, LAUNCH-6.
+#[test]
+fn a_launch_can_last_until_its_process_exits() {
+    let paper = "deadline_ms = 600_000\nlearn = false\nload_below_cpu_percent = 0";
+    for (name, end, [after_load, after_5_s]) in
+        [("the paper's rule", paper, [false, false]), ("the default", "learn = false", [true, true])]
+    {
+        let target = tunable("ondemand30/sampling_rate");
+        let lease = Actuator::Lease { target, value: "50000".to_owned() };
+        let mut policy = policy(|config| config.end = toml::from_str(end).unwrap(), &[lease]);
+        let begun = ask(&mut policy, at(0), &process(ProcessEventKind::Exec, 5, "browser"));
+        assert!(begun[0].starts_with("lease sampling_rate 50000 until "), "{name}: {begun:?}");
+        let mut is_restored = |moment_ms, event: &Event| {
+            let asked = ask(&mut policy, at(moment_ms), event);
+            assert!(asked.is_empty() || asked == ["release sampling_rate"], "{name}: {asked:?}");
+            !asked.is_empty()
+        };
+        let low = Event::Load { busy_permille: 0 };
+        let fell = [200, 300, 400].map(|moment_ms| is_restored(moment_ms, &low)).contains(&true);
+        assert_eq!(fell, after_load, "{name}");
+        let by_time = is_restored(5_000, &Event::Deadline) || is_restored(599_000, &Event::Deadline);
+        assert_eq!(fell || by_time, after_5_s, "{name}");
+        let at_exit = is_restored(599_500, &process(ProcessEventKind::Exit, 5, ""));
+        assert_eq!(at_exit, !after_5_s, "{name}: restored once");
+    }
+}
+
 #[test]
 fn the_load_is_not_sampled_for_a_kick_alone() {
     let mut policy = policy(|_| {}, &[kick_actuator()]);
