@@ -106,6 +106,11 @@ need_lab_arm64() { # TARGET
 	fi
 }
 
+# For kernels that the lab builds from a distribution's sources.
+need_kernel_build() {
+	need bc:bc bison:bison flex:flex /usr/include/gelf.h:libelf-dev /usr/include/openssl/opensslv.h:libssl-dev
+}
+
 # A container's image comes without apt's lists.
 need_package_lists() {
 	apt-cache show linux-image-amd64 >/dev/null 2>&1 || apt_update

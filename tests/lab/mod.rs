@@ -1,5 +1,6 @@
 //! The lab with real boots: a static brisk, a stock Debian kernel, QEMU.
 
+mod android;
 mod arm64;
 mod autogroup;
 mod binder_cache;
@@ -14,7 +15,6 @@ mod interactions;
 mod lookup;
 mod memory;
 mod placement;
-mod property_area;
 mod reboots;
 mod recording;
 mod sensing;

@@ -24,6 +24,8 @@ pub struct Architecture {
     pub results_device: Option<&'static str>,
     /// kbuild's name for it (`ARCH=`).
     pub kbuild: &'static str,
+    /// The image of a kernel that is built: kbuild's target, and a file in `arch/KBUILD/boot`.
+    pub kernel_image: &'static str,
     /// The compiler's prefix when it is not the host's own architecture (`CROSS_COMPILE=`).
     pub cross_prefix: &'static str,
 }
@@ -40,6 +42,8 @@ const ARCHITECTURES: &[Architecture] = &[
         results: "ttyS1",
         results_device: None,
         kbuild: "x86",
+        // Not the ELF file: KASAN's code in the PVH entry runs before there is memory for it.
+        kernel_image: "bzImage",
         cross_prefix: "x86_64-linux-gnu-",
     },
     Architecture {
@@ -54,6 +58,7 @@ const ARCHITECTURES: &[Architecture] = &[
         results: "ttyS0",
         results_device: Some("pci-serial"),
         kbuild: "arm64",
+        kernel_image: "Image",
         cross_prefix: "aarch64-linux-gnu-",
     },
 ];
@@ -76,6 +81,14 @@ impl Architecture {
         } else {
             format!("{}: {error}", self.emulator)
         }
+    }
+
+    /// The variables that make kbuild build for it on this host; none where that is the host's own.
+    pub fn kbuild_variables(&self) -> Vec<String> {
+        if Self::of_host() == Some(self) {
+            return Vec::new();
+        }
+        vec![format!("ARCH={}", self.kbuild), format!("CROSS_COMPILE={}", self.cross_prefix)]
     }
 
     /// The architecture that brisk runs on, if it is a known one.

@@ -4,6 +4,8 @@
 //! guest's output line by line, and returns the command's result. The guest is a device like any other: its first process is
 //! the running brisk binary itself, or Debian's systemd after it.
 
+pub mod activity_manager;
+pub mod android;
 pub mod architecture;
 mod assembly;
 pub mod binder;
@@ -17,6 +19,7 @@ pub mod error;
 pub mod guest;
 pub mod job;
 mod machine;
+pub mod property_area;
 mod record;
 pub mod scenario;
 pub mod self_check;
@@ -265,6 +268,7 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
         busybox: busybox.is_some(),
         kept: job.scenario.guest.kept.clone(),
         systemd,
+        android: job.scenario.guest.android.clone(),
         modules: modules
             .iter()
             .map(|module| GuestModule {

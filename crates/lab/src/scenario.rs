@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::android::Android;
 use super::architecture::Architecture;
 use super::cluster::{self, Cluster};
 use brisk_base::toml_text;
@@ -17,6 +18,8 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("debian-6.1-idle-waking", include_str!("../../../lab/scenarios/debian-6.1-idle-waking.toml")),
     ("debian-arm64-6.1", include_str!("../../../lab/scenarios/debian-arm64-6.1.toml")),
     ("debian-arm64-6.1-biglittle", include_str!("../../../lab/scenarios/debian-arm64-6.1-biglittle.toml")),
+    ("android-6.12", include_str!("../../../lab/scenarios/android-6.12.toml")),
+    ("android-6.12-biglittle", include_str!("../../../lab/scenarios/android-6.12-biglittle.toml")),
     ("debian-6.12", include_str!("../../../lab/scenarios/debian-6.12.toml")),
     ("debian-6.1-parallel", include_str!("../../../lab/scenarios/debian-6.1-parallel.toml")),
     ("units-6.1", include_str!("../../../lab/scenarios/units-6.1.toml")),
@@ -147,6 +150,9 @@ pub struct Guest {
     /// Debian's systemd as the first process; brisk is the first process when absent.
     #[serde(default)]
     pub systemd: Option<Systemd>,
+    /// Android's userspace, which brisk prepares as Android's init does.
+    #[serde(default)]
+    pub android: Option<Android>,
 }
 
 /// A guest whose first process is Debian's systemd. The command runs in one of its services; of systemd's own units, the guest
@@ -352,6 +358,14 @@ impl Scenario {
                 return Some(format!("guest.systemd.files has {path:?}, which is not absolute"));
             }
         }
+        if let Some(android) = &self.guest.android {
+            if self.guest.cgroup != CgroupVersion::None || self.guest.systemd.is_some() {
+                return Some("guest.android mounts control groups itself, without systemd: cgroup = \"none\"".into());
+            }
+            if let Some(reason) = android.contradiction() {
+                return Some(reason);
+            }
+        }
         let driver = self.modules.iter().find(|module| module.is_cpufreq_driver()).map(|driver| &driver.parameters);
         if let Some(reason) = cluster::contradiction(&machine.clusters, machine.cpus, &self.kernel.architecture, driver)
         {
@@ -439,6 +453,12 @@ parameters = { frequencies_mhz = [200, 1200], shared_policy = true, overhead_ns 
                 "[[module]]",
                 "[guest.systemd.files]\n\"etc/x\" = \"\"\n[[module]]",
                 "guest.systemd.files has \"etc/x\", which is not absolute",
+            ),
+            ("[[module]]", "[guest.android]\n[[module]]", "guest.android mounts control groups itself"),
+            (
+                "[[module]]",
+                "[guest]\ncgroup = \"none\"\n[guest.android.writes]\nx = \"\"\n[[module]]",
+                "guest.android.writes has \"x\", which is not absolute",
             ),
             ("source = \"virtual-cpufreq\"", "defines = [\"ONE\"]", "defines are for a module that brisk builds"),
             ("version = \"6.1\"", "version = \"6.1\"\nconfiguration = \"checked\"", "either kernel.headers or"),

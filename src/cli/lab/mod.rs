@@ -46,6 +46,13 @@ enum LabCommand {
     /// Run random programs against the binder driver and print what they see
     #[command(hide = true)]
     BinderPrograms(binder::ProgramsArguments),
+    /// Open applications as Android does, a request a line on standard input
+    #[command(hide = true)]
+    ActivityManager {
+        /// Iterations of the work loop in a millisecond
+        #[arg(long, value_name = "N")]
+        turns_per_ms: u64,
+    },
     /// Print the facts of this device as JSON
     #[command(hide = true)]
     Describe,
@@ -131,6 +138,10 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         LabCommand::ContextManager(arguments) => binder::manage(arguments),
         LabCommand::Services(arguments) => binder::serve(arguments),
         LabCommand::BinderPrograms(arguments) => binder::run_programs(arguments, root),
+        LabCommand::ActivityManager { turns_per_ms } => {
+            brisk_lab::activity_manager::run(std::io::stdin().lock(), &mut std::io::stdout(), *turns_per_ms)?;
+            Ok(ExitCode::SUCCESS)
+        }
         LabCommand::Describe => {
             writeln!(stdout(), "{}", serde_json::to_string_pretty(&Description::read(root))?)?;
             Ok(ExitCode::SUCCESS)

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use brisk::lab::property_area::PropertyArea;
 use brisk::lab::{GuestFile, Job};
 use serde_json::Value;
 
-use super::property_area::PropertyArea;
 use super::steps::Report;
 use super::{job, static_brisk};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use brisk::chart::model::Boot;
 use brisk::chart::read::{self, Limits};
 use brisk::lab::GuestFile;
+use brisk::lab::property_area::PropertyArea;
 
 use super::boot::decoded;
-use super::property_area::PropertyArea;
 use super::steps::Report;
 use super::{job, static_brisk};
 

@@ -105,11 +105,11 @@ pub fn with_drivers(
     let revision = format!("{}-{:016x}", kernel.revision, hasher.finish());
     let folder = cache.entry_built_at(kernels::WORKPLACE, &format!("kernels/{revision}"), |draft, _| {
         note!("brisk: building {} into {}", scenario.kernel.drivers.join(", "), kernel.release);
-        kernels::rebuild(draft, tree, &scenario.kernel.package, |tree| {
+        kernels::rebuild(draft, tree, &scenario.kernel.package, scenario.architecture(), |tree| {
             drivers.iter().try_for_each(|(source, driver)| place(source, Some(driver), tree).map(drop))
         })
     })?;
-    Ok(KernelFiles { image: kernels::image_in(&folder), revision, ..kernel })
+    Ok(KernelFiles { image: kernels::image_in(&folder, scenario.architecture()), revision, ..kernel })
 }
 
 /// The files of `kernel/<source>`.
@@ -290,10 +290,7 @@ fn make(
         command.env_remove(variable);
     }
     command.env("LC_ALL", "C");
-    if Architecture::of_host() != Some(architecture) {
-        command.arg(format!("ARCH={}", architecture.kbuild));
-        command.arg(format!("CROSS_COMPILE={}", architecture.cross_prefix));
-    }
+    command.args(architecture.kbuild_variables());
     // Debian's headers name the release of gcc that built the kernel, which a newer Debian does not have.
     command.arg("CC=$(CROSS_COMPILE)gcc");
     let output = command

@@ -4,6 +4,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::systemd::GuestSystemd;
+use crate::android::Android;
 use crate::scenario::CgroupVersion;
 
 /// Where the guest finds its job.
@@ -32,6 +33,8 @@ pub struct GuestJob {
     pub kept: Vec<String>,
     /// systemd as the first process; brisk remains the first process when absent.
     pub systemd: Option<GuestSystemd>,
+    /// Android's userspace.
+    pub android: Option<Android>,
     /// Whether to run the self-check, which compares time with frequency, first.
     pub self_check: bool,
     /// The stated capacity of each CPU; empty where CPUs are equal.

@@ -1,6 +1,7 @@
 //! The guest's first process. It mounts, loads modules, checks the device, runs the command, powers off. If a scenario asks for
 //! systemd, that becomes the first process before the device is checked, and brisk continues as a service.
 
+mod android;
 mod job;
 mod loopback;
 mod mounts;
@@ -59,8 +60,8 @@ fn end(live: impl FnOnce(&mut Option<File>) -> anyhow::Result<u8>) -> ! {
 
 fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
     let root = Root::system();
-    mounts::basic()?;
     let job = GuestJob::read()?;
+    mounts::basic(job.android.is_some())?;
     let port = results.insert(open_results(&job.results)?);
     port.write_all(GuestRecord::Begun.to_line().as_bytes()).context("cannot report that the guest runs")?;
     if job.systemd.is_none() {
@@ -70,7 +71,10 @@ fn live(results: &mut Option<File>) -> anyhow::Result<u8> {
         run::install_busybox()?;
     }
     run::load_modules(&job.modules)?;
-    mounts::binderfs(&root)?;
+    match &job.android {
+        Some(android) => android::prepare(android)?,
+        None => mounts::binderfs(&root)?,
+    }
     if job.loopback {
         loopback::set_up()?;
     }

@@ -17,22 +17,24 @@ use brisk_sys::Root;
 /// Controllers that a version 1 guest has, where its kernel knows them.
 const V1_CONTROLLERS: &[&str] = &["cpu", "cpuacct", "cpuset", "memory", "blkio", "freezer"];
 
-/// Mounts /proc, /sys, /dev, /run and /tmp, and the debugging file systems where the kernel has them.
+/// Mounts /proc, /sys, /dev and /tmp, /run unless the guest is like Android, which has none, and the debugging file systems
+/// where the kernel has them.
 ///
 /// # Errors
-/// When one of the first five cannot be mounted.
-pub fn basic() -> anyhow::Result<()> {
+/// When one that is not for debugging cannot be mounted.
+pub fn basic(is_android: bool) -> anyhow::Result<()> {
     for (kind, target, options) in [
         ("devtmpfs", "/dev", ""),
         ("proc", "/proc", ""),
         ("sysfs", "/sys", ""),
-        ("tmpfs", "/run", "mode=0755"),
         ("tmpfs", "/tmp", "mode=1777"),
+        ("devpts", "/dev/pts", ""),
     ] {
         mount_at(kind, target, options)?;
     }
-    for (kind, target) in [("devpts", "/dev/pts"), ("tmpfs", "/dev/shm")] {
-        mount_at(kind, target, "")?;
+    if !is_android {
+        mount_at("tmpfs", "/run", "mode=0755")?;
+        mount_at("tmpfs", "/dev/shm", "")?;
     }
     // These are optional.
     for (kind, target) in [("debugfs", "/sys/kernel/debug"), ("tracefs", "/sys/kernel/tracing")] {
@@ -145,6 +147,10 @@ fn mount_at(kind: &str, target: &str, text: &str) -> anyhow::Result<()> {
     }
 }
 
-fn options(text: &str) -> anyhow::Result<std::ffi::CString> {
+/// `text` as mount(2) takes it.
+///
+/// # Errors
+/// When it holds a zero byte.
+pub fn options(text: &str) -> anyhow::Result<std::ffi::CString> {
     std::ffi::CString::new(text).context("a mount option holds a zero byte")
 }

@@ -2,6 +2,7 @@
 
 pub mod drm_clients;
 pub mod first_process;
+pub mod fork;
 pub mod kinship;
 pub mod own_code;
 pub mod parent_death;

@@ -83,7 +83,9 @@ impl<'a> Packages<'a> {
     pub fn kernel(&self, scenario: &Scenario) -> Result<KernelFiles, LabError> {
         let name = &scenario.kernel.package;
         match &scenario.kernel.configuration {
-            Some(configuration) => self.built_kernel(name, Configuration::named(configuration, name)?),
+            Some(configuration) => {
+                self.built_kernel(name, Configuration::named(configuration, name, scenario.architecture())?)
+            }
             None => self.packed_kernel(name),
         }
     }
@@ -114,7 +116,7 @@ impl<'a> Packages<'a> {
         Ok(KernelFiles {
             revision: format!("{key}-{}", file_name(&tree)),
             release: kernels::release(&tree)?,
-            image: kernels::image_in(&tree),
+            image: kernels::image_in(&tree, configuration.architecture()),
             modules: PathBuf::new(),
             tree: Some(tree),
         })

@@ -4,7 +4,8 @@
 /// The size of an area, most of which is empty.
 const AREA_BYTES: usize = 128 * 1024;
 const HEADER_BYTES: usize = 128;
-const VALUE_BYTES: usize = 92;
+/// The bytes of a value with the zero that ends it.
+pub const VALUE_BYTES: usize = 92;
 /// name length, property, left, right, children.
 const NODE_BYTES: usize = 20;
 const PROPERTY: usize = 4;
@@ -13,9 +14,16 @@ const RIGHT: usize = 12;
 const CHILDREN: usize = 16;
 
 /// An area; offsets are relative to the end of its header.
+#[derive(Debug, Clone)]
 pub struct PropertyArea {
     data: Vec<u8>,
     serial: u32,
+}
+
+impl Default for PropertyArea {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl PropertyArea {
@@ -25,6 +33,9 @@ impl PropertyArea {
     }
 
     /// Adds a new property. Returns the offset of its value in the file.
+    ///
+    /// # Panics
+    /// When it exists already, or `value` has no place.
     pub fn add(&mut self, name: &str, value: &str) -> usize {
         assert!(value.len() < VALUE_BYTES);
         let node = name.split('.').fold(0, |parent, part| self.child(parent, part));
