@@ -10,6 +10,8 @@ use brisk::daemon::control::protocol::{self, Message};
 use brisk::daemon::replay::replay;
 use brisk::experiment::merge::{self, Record};
 use brisk::experiment::spec::Experiment;
+use brisk::fleet::export::{self, Export};
+use brisk::fleet::table::{Rows, Table};
 use brisk::lab::scenario::Scenario;
 use brisk::mechanism::launch::{LaunchConfig, LaunchDevice, LaunchPlan, LearnedDurations};
 use brisk::mechanism::lookup::{Trace, Traces};
@@ -376,6 +378,27 @@ pub fn experiment(bytes: &[u8]) {
 }
 
 /// A paper's file, and results to compare it with.
+/// An export as it is, and with a right trailer in place of its own: most damaged ones are refused for their checksum.
+pub fn fleet_export(bytes: &[u8]) {
+    const NOW_S: i64 = 1_795_700_000;
+    let _ = Export::parse(bytes, NOW_S);
+    let text = text(bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("{\"rows\"")).collect();
+    let mut sealed = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    export::seal(&mut sealed, lines.len().saturating_sub(1) as u64);
+    let Ok(export) = Export::parse(sealed.as_bytes(), NOW_S) else { return };
+    assert!(export.rows.is_sorted_by(|one, other| one.row < other.row));
+    assert!(export.ranges.iter().all(|(from, to)| from <= to));
+    let known: u64 = export.ranges.iter().map(|(from, to)| to - from + 1).sum();
+    assert!((export.rows.len() + export.undated.len() + export.systems.len() - 1) as u64 == known);
+    for table in Table::ALL {
+        let mut rows = Rows::new(table);
+        let own = export.rows.iter().filter(|row| Table::of(&row.fact) == table);
+        own.clone().for_each(|row| rows.push(&export, row));
+        assert_eq!(rows.take().num_rows(), own.count());
+    }
+}
+
 pub fn papers(bytes: &[u8]) {
     let text = text(bytes);
     let mut results = Results::default();

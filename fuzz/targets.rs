@@ -202,6 +202,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "traces", feed: feeds::traces, seeds: &[include_bytes!("../crates/mechanism/src/lookup/traces.toml")] },
     Target { name: "experiment", feed: feeds::experiment, seeds: &[b"name = \"x\"\n[[arms]]\nname = \"stock\"\nbaseline = true\n"] },
     Target {
+        name: "fleet-export",
+        feed: feeds::fleet_export,
+        seeds: &[
+            include_bytes!("../tests/cli/fleet.in/exports/first.jsonl"),
+            include_bytes!("../tests/cli/fleet.in/exports/second.jsonl"),
+        ],
+    },
+    Target {
         name: "papers",
         feed: feeds::papers,
         seeds: &[include_bytes!("../papers/lookup.toml"), include_bytes!("../docs/evidence/boot-bursts.json")],

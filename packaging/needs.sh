@@ -90,6 +90,22 @@ need_lab() {
 	need_package_lists
 }
 
+# Packages of Python that Debian lacks lie in the cache; PYTHONPATH names them.
+need_python_package() { # NAME REQUIREMENT
+	need python3:python3 pip3:python3-pip
+	folder=${XDG_CACHE_HOME:-$HOME/.cache}/brisk/$1
+	if [ ! -e "$folder/$2" ]; then
+		say "installing $2 into $folder"
+		rm -rf "$folder"
+		mkdir -p "$folder"
+		python3 -m pip install --quiet --disable-pip-version-check --no-compile --target "$folder" "$2" >&2 ||
+			die "cannot install $2; is there a network?"
+		touch "$folder/$2"
+	fi
+	PYTHONPATH=$folder${PYTHONPATH:+:$PYTHONPATH}
+	export PYTHONPATH
+}
+
 # Guests of arm64: TARGET's standard library, which only rustup adds to the compiler in use, their emulator, and the compiler
 # that links their program and builds their modules. False, with the reason, where one cannot be had.
 need_lab_arm64() { # TARGET

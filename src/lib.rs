@@ -10,6 +10,8 @@ pub use brisk_chart as chart;
 pub use brisk_config as config;
 pub use brisk_daemon as daemon;
 pub use brisk_experiment as experiment;
+#[cfg(feature = "fleet")]
+pub use brisk_fleet as fleet;
 #[cfg(feature = "lab")]
 pub use brisk_lab as lab;
 pub use brisk_mechanism as mechanism;

@@ -12,7 +12,7 @@ type Module = Vec<String>;
 const FLOORS: [&[&str]; 7] = [
     &["daemon", "experiment", "lab"],
     &["config"],
-    &["papers", "telemetry"],
+    &["fleet", "papers", "telemetry"],
     &["mechanism", "chart", "trace", "recorder", "report", "remote"],
     &["undo"],
     &["sys"],

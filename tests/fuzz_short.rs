@@ -188,6 +188,7 @@ fuzz_tests! {
     trace_files: "trace-files",
     traces: "traces",
     experiment: "experiment",
+    fleet_export: "fleet-export",
     // Verifies PROVE-8.
     papers: "papers",
     remote: "remote",

@@ -14,6 +14,7 @@ mod devtools;
 mod documents;
 mod evidence;
 mod figures;
+mod fleet;
 mod floors;
 mod fuzz_short;
 mod golden;

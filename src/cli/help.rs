@@ -15,7 +15,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["doctor", "diagnose", "setup", "why", "status"]),
     ("The daemon", &["daemon", "enable", "disable", "foreground", "top", "config", "restore"]),
     ("The mechanisms", &["launch", "placement", "memory", "lookup", "boot"]),
-    ("Evidence and tools", &["trace", "telemetry", "prove", "replay", "completions"]),
+    ("Evidence and tools", &["trace", "telemetry", "prove", "fleet", "replay", "completions"]),
 ];
 
 const EXAMPLES: &[(&str, &str)] = &[

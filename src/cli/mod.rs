@@ -6,6 +6,8 @@ mod completions;
 pub mod config;
 pub mod control;
 pub mod doctor;
+#[cfg(feature = "fleet")]
+pub mod fleet;
 mod help;
 #[cfg(feature = "lab")]
 pub mod lab;
@@ -119,6 +121,9 @@ pub enum Command {
     Telemetry(telemetry::Arguments),
     /// Run experiments and write the report
     Prove(prove::Arguments),
+    /// Import telemetry of many devices, and ask questions of it
+    #[cfg(feature = "fleet")]
+    Fleet(fleet::Arguments),
     /// Replay a daemon's recording, also with another configuration
     #[cfg(feature = "lab")]
     Replay(replay::Arguments),
@@ -243,6 +248,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Diagnose(arguments) => trace::diagnose::run(arguments, &root),
         Command::Telemetry(arguments) => telemetry::run(arguments, &root),
         Command::Prove(arguments) => prove::run(arguments, &root),
+        #[cfg(feature = "fleet")]
+        Command::Fleet(arguments) => fleet::run(arguments),
         #[cfg(feature = "lab")]
         Command::Replay(arguments) => replay::run(arguments),
         #[cfg(feature = "lab")]

@@ -217,7 +217,8 @@ mod tests {
             }
             let command = line.split(" #").next().unwrap_or_default();
             let words = command.split_whitespace().skip_while(|word| ["$", "sudo", "su", "-c"].contains(word));
-            let words: Vec<&str> = words.collect();
+            // What follows is the shell's or another program's.
+            let words: Vec<&str> = words.take_while(|word| !["|", ">", "<", "&&"].contains(word)).collect();
             if shell && words.first().is_some_and(|first| first.trim_start_matches("./") == "brisk") {
                 commands.push(words);
             }
@@ -248,7 +249,8 @@ mod tests {
         }
         assert!(commands > 30, "the commands are found: {commands}");
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        assert_eq!(commands_of("```sh\nsudo brisk why  # now\nls\n```\nbrisk x\n"), [["brisk", "why"]]);
+        let text = "```sh\nsudo brisk why  # now\nls\nbrisk top | cat -n\n```\nbrisk x\n";
+        assert_eq!(commands_of(text), [["brisk", "why"], ["brisk", "top"]]);
     }
 
     #[test]

@@ -1,0 +1,16 @@
+# Run by `brisk fleet` with the questions on standard input; each answer is a line of JSON.
+import json
+import sys
+import time
+
+import duckdb
+
+asked = json.load(sys.stdin)
+connection = duckdb.connect()
+connection.execute(asked["views"])
+for question in asked["questions"]:
+    started = time.monotonic()
+    result = connection.execute(question["sql"])
+    names = [column[0] for column in result.description]
+    rows = [dict(zip(names, row)) for row in result.fetchall()]
+    print(json.dumps({"rows": rows, "seconds": time.monotonic() - started}, default=float), flush=True)

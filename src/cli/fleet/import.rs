@@ -1,0 +1,105 @@
+//! `brisk fleet import`: exports become a data set.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::cli::output;
+use brisk_base::notes::note;
+use brisk_fleet::dataset::{Durability, Manifest, SET_ASIDE};
+use brisk_fleet::import::{self, Importer, Summary};
+use brisk_sys::time::wall_s;
+
+/// Faults that are printed; the folder has all of them.
+const PRINTED_FAULTS: usize = 10;
+
+/// Arguments of `brisk fleet import`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Reads all files below each FOLDER as exports of `brisk telemetry export`. Each row of a
+device is in the data set once: a file that was imported before changes nothing, and a
+later export of the same device adds only its new rows.
+
+A damaged or cut file, another version of the format, a clock that is off, or a device
+that contradicts what it said before is not used: a copy and the reason are in the
+folder set-aside of the data set. An interrupted import leaves the data set as it was;
+without FOLDER, an interrupted one is completed.
+
+Examples:
+  brisk fleet import exports --to fleet
+  brisk fleet import /srv/incoming/2026-11-* --to fleet --json")]
+pub struct Arguments {
+    /// Folders with exports, or single files
+    #[arg(value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+    /// The data set; it is created if it does not exist
+    #[arg(long, value_name = "DATASET")]
+    to: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: u32,
+    dataset: &'a Path,
+    #[serde(flatten)]
+    summary: Summary,
+    total: Manifest,
+}
+
+/// Imports.
+///
+/// # Errors
+/// When a folder cannot be read, or the data set cannot be written.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let paths = import::files(&arguments.folders).context("cannot list the exports")?;
+    let mut importer = Importer::open(&arguments.to, wall_s().cast_signed(), Durability::Synced)?;
+    let count = paths.len();
+    import::add_files(&mut importer, &paths, |summary| {
+        if summary.files < count as u64 {
+            note!("{} of {count} files, {} new rows", summary.files, summary.rows);
+        }
+    })?;
+    let summary = importer.commit()?;
+    let total = importer.dataset().manifest.clone();
+    output::print(&Report { schema: 1, dataset: &arguments.to, summary, total }, arguments.json, text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(report: &Report<'_>) -> String {
+    let Report { summary, total, dataset, .. } = report;
+    let (files, rows) = (counted(summary.files, "export"), counted(summary.rows, "new row"));
+    let mut text = format!("{} of {files} imported: {rows}\n", summary.imported);
+    // Writing to a String cannot fail.
+    for (reason, count, noun) in [
+        ("imported before", summary.known, "export"),
+        ("known from other exports", summary.known_rows, "row"),
+        ("without a date, because the clock was not set", summary.undated_rows, "row"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(text, "  {reason}: {}", counted(count, noun));
+        }
+    }
+    if !summary.set_aside.is_empty() {
+        let kinds: Vec<String> = summary.set_aside.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
+        let _ = writeln!(text, "not used, in {}: {}", dataset.join(SET_ASIDE).display(), kinds.join(", "));
+        for refused in summary.faults.iter().take(PRINTED_FAULTS) {
+            let _ = writeln!(text, "  {} {}", refused.file, refused.reason);
+        }
+        if let Some(more) = summary.faults.len().checked_sub(PRINTED_FAULTS).filter(|more| *more > 0) {
+            let _ = writeln!(text, "  and {more} more (--json lists all)");
+        }
+    }
+    let (rows, devices) = (counted(total.rows, "row"), counted(total.devices, "device"));
+    let _ = writeln!(text, "{}: {rows} of {devices}", dataset.display());
+    text
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
