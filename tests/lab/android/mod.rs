@@ -49,7 +49,7 @@ fn an_application_in_top_app_is_boosted_without_process_events() {
     assert_eq!(report.complaints(|_| false), Vec::<&str>::new(), "{report:#?}");
 }
 
-// Verifies LOOKUP-7.
+// Verifies LOOKUP-5, LOOKUP-7.
 #[test]
 #[ignore = "builds a kernel; ./dev test --deep"]
 fn lookups_are_answered_in_the_driver_of_a_kernel_like_androids() {
@@ -66,7 +66,8 @@ fn lookups_are_answered_in_the_driver_of_a_kernel_like_androids() {
         lookup["call"]["p50"].as_f64().unwrap()
     };
     let (off, on) = (lookup("off"), lookup("on"));
-    assert!(off > 10_000.0 && on < 5_200.0, "{off} instructions without the cache, {on} with it");
+    // More than the paper's cache saves: this kernel's hardening makes each call of the driver longer.
+    assert!(off > 10_000.0 && on < off * (1.0 - 0.529), "{off} instructions without the cache, {on} with it");
     assert!(report.one("hits").parse::<u32>().unwrap() >= 400, "{report:#?}");
 }
 
