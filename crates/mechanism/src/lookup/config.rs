@@ -13,7 +13,7 @@ pub struct LookupConfig {
     pub enabled: Enabled,
     /// What the driver's cache is to do then.
     pub mode: CacheMode,
-    /// The binder device, by its folder in `/sys/kernel/binder_cache`.
+    /// The binder device, by its folder in `/sys/kernel/binder_cache`, or by its name in binderfs, whose folder is `NAME.MINOR`.
     pub context: String,
     /// The most answers that are kept.
     #[serde(deserialize_with = "within::<_, 1, 65_536>")]

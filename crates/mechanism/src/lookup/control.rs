@@ -41,11 +41,9 @@ pub fn decision(config: &LookupConfig) -> (bool, String) {
 /// Why the configuration cannot be applied, in words.
 pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Change>, String> {
     let Some(mode) = config.mode.name() else { return Ok(Vec::new()) };
-    let Some(found) = contexts.iter().find(|context| context.context == config.context) else {
-        return Err(format!("{} has no folder {}: no such binder device is open", cache::folder(), config.context));
-    };
+    let found = named(&config.context, contexts)?;
     if config.enabled == Enabled::Auto && found.mode == "off" {
-        let file = cache::control_file(&config.context, "mode");
+        let file = cache::control_file(&found.context, "mode");
         return Err(format!(
             "{} is off, which is not the driver's default: another writer's choice stays",
             file.display()
@@ -56,7 +54,7 @@ pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Ch
         let reason = format!("lookup.mode is {mode}");
         changes.push(Change { target, value: value.to_owned(), reason });
     };
-    let file = |name: &str| Target::Tunable(cache::control_file(&config.context, name));
+    let file = |name: &str| Target::Tunable(cache::control_file(&found.context, name));
     let policy = config.policy.name();
     if policy != found.policy {
         change(file("policy"), policy);
@@ -68,12 +66,38 @@ pub fn changes(config: &LookupConfig, contexts: &[CacheStatus]) -> Result<Vec<Ch
         let format = WireFormat::named(&config.format);
         let format = format
             .ok_or_else(|| format!("lookup.format {:?} is not known: see brisk lookup profile", config.format))?;
-        change(Target::LookupProfile(config.context.clone()), &format.transparent_profile());
+        change(Target::LookupProfile(found.context.clone()), &format.transparent_profile());
     }
     if mode != found.mode {
         change(file("mode"), mode);
     }
     Ok(changes)
+}
+
+/// The cache of the binder device `name`. That of a device in binderfs is called `NAME.MINOR`, and its minor number differs
+/// from boot to boot.
+///
+/// # Errors
+/// In words, when no such device is open, or several binderfs have one.
+fn named<'a>(name: &str, contexts: &'a [CacheStatus]) -> Result<&'a CacheStatus, String> {
+    if let Some(found) = contexts.iter().find(|context| context.context == name) {
+        return Ok(found);
+    }
+    let is_in_binderfs = |context: &&CacheStatus| {
+        let minor = context.context.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+        minor.is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let found: Vec<&CacheStatus> = contexts.iter().filter(is_in_binderfs).collect();
+    match found[..] {
+        [only] => Ok(only),
+        [] => Err(format!("{} has no folder {name}: no such binder device is open", cache::folder())),
+        [first, ..] => Err(format!(
+            "{} binder devices are called {name}: set lookup.context to the folder of one in {}, such as {}",
+            found.len(),
+            cache::folder(),
+            first.context
+        )),
+    }
 }
 
 impl LookupControl {
@@ -231,6 +255,26 @@ mod tests {
         ] {
             let config = LookupConfig { enabled: Enabled::On, ..config };
             assert!(changes(&config, &[driver("off")]).is_err(), "{config:?}");
+        }
+    }
+
+    // Verifies LOOKUP-6.
+    #[test]
+    fn a_device_in_binderfs_is_found_by_its_name() {
+        for (folders, expected) in [
+            (&["hwbinder.2", "binder.1", "vndbinder.3"][..], Some("binder.1")),
+            (&["binder.7", "binder"], Some("binder")),
+            (&["hwbinder.1", "binder.", "binder.x", "binderfs"], None),
+            (&["binder.1", "binder.4"], None),
+        ] {
+            let contexts: Vec<CacheStatus> =
+                folders.iter().map(|name| CacheStatus { context: (*name).to_owned(), ..driver("off") }).collect();
+            let config = LookupConfig { enabled: Enabled::On, mode: CacheMode::Transparent, ..LookupConfig::default() };
+            let targets = changes(&config, &contexts).map(|changes| {
+                changes.iter().map(|change| change.target.to_string()).collect::<Vec<String>>().join(" ")
+            });
+            let wanted = expected.map(|name| format!("lookup profile of {name} /sys/kernel/binder_cache/{name}/mode"));
+            assert_eq!(targets.ok(), wanted, "{folders:?}");
         }
     }
 
