@@ -9,6 +9,7 @@ pub mod android;
 pub mod architecture;
 mod assembly;
 pub mod binder;
+mod built_in;
 pub mod cluster;
 mod console;
 pub mod describe;

@@ -7,44 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::android::Android;
 use super::architecture::Architecture;
+use super::built_in::SCENARIOS;
 use super::cluster::{self, Cluster};
 use brisk_base::toml_text;
-
-/// The scenarios that come with brisk.
-const SCENARIOS: &[(&str, &str)] = &[
-    ("binder-stock-6.1", include_str!("../../../lab/scenarios/binder-stock-6.1.toml")),
-    ("debian-6.1", include_str!("../../../lab/scenarios/debian-6.1.toml")),
-    ("debian-6.1-idle", include_str!("../../../lab/scenarios/debian-6.1-idle.toml")),
-    ("debian-6.1-idle-waking", include_str!("../../../lab/scenarios/debian-6.1-idle-waking.toml")),
-    ("debian-arm64-6.1", include_str!("../../../lab/scenarios/debian-arm64-6.1.toml")),
-    ("debian-arm64-6.1-biglittle", include_str!("../../../lab/scenarios/debian-arm64-6.1-biglittle.toml")),
-    ("android-6.12", include_str!("../../../lab/scenarios/android-6.12.toml")),
-    ("android-6.12-biglittle", include_str!("../../../lab/scenarios/android-6.12-biglittle.toml")),
-    ("debian-6.12", include_str!("../../../lab/scenarios/debian-6.12.toml")),
-    ("debian-6.1-parallel", include_str!("../../../lab/scenarios/debian-6.1-parallel.toml")),
-    ("units-6.1", include_str!("../../../lab/scenarios/units-6.1.toml")),
-    ("autogroup-6.1", include_str!("../../../lab/scenarios/autogroup-6.1.toml")),
-    ("debian-6.1-checked", include_str!("../../../lab/scenarios/debian-6.1-checked.toml")),
-    ("placement-6.1-parallel", include_str!("../../../lab/scenarios/placement-6.1-parallel.toml")),
-    ("zygote-6.1-parallel", include_str!("../../../lab/scenarios/zygote-6.1-parallel.toml")),
-    ("zygote-6.1-parallel-performance", include_str!("../../../lab/scenarios/zygote-6.1-parallel-performance.toml")),
-    ("memory-6.1", include_str!("../../../lab/scenarios/memory-6.1.toml")),
-    ("together-6.1", include_str!("../../../lab/scenarios/together-6.1.toml")),
-    ("together-6.1-slow", include_str!("../../../lab/scenarios/together-6.1-slow.toml")),
-    ("together-6.1-parallel", include_str!("../../../lab/scenarios/together-6.1-parallel.toml")),
-    ("memory-systemd-6.1", include_str!("../../../lab/scenarios/memory-systemd-6.1.toml")),
-    ("logind-6.1", include_str!("../../../lab/scenarios/logind-6.1.toml")),
-    ("systemd-6.1", include_str!("../../../lab/scenarios/systemd-6.1.toml")),
-    ("binder-6.1", include_str!("../../../lab/scenarios/binder-6.1.toml")),
-    ("binder-insecure-6.1", include_str!("../../../lab/scenarios/binder-insecure-6.1.toml")),
-    ("binder-6.12", include_str!("../../../lab/scenarios/binder-6.12.toml")),
-    ("binder-6.1-parallel", include_str!("../../../lab/scenarios/binder-6.1-parallel.toml")),
-    ("binder-6.1-checked", include_str!("../../../lab/scenarios/binder-6.1-checked.toml")),
-    ("binder-6.12-checked", include_str!("../../../lab/scenarios/binder-6.12-checked.toml")),
-    ("binder-6.12-races", include_str!("../../../lab/scenarios/binder-6.12-races.toml")),
-    ("binder-stock-6.1-checked", include_str!("../../../lab/scenarios/binder-stock-6.1-checked.toml")),
-    ("binder-both-6.1-parallel", include_str!("../../../lab/scenarios/binder-both-6.1-parallel.toml")),
-];
 
 /// A virtual device.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -46,7 +46,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Its name, as in [`Step`]'s text.
+    /// Its name, as a serialised [`Step`] has it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Weight => "weight",
