@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use brisk::sys::Root;
@@ -134,30 +135,25 @@ impl Drop for Running {
 pub struct Daemon<'device> {
     device: &'device Device,
     pub child: Child,
-    /// Its standard error, line by line.
-    pub messages: BufReader<std::process::ChildStderr>,
+    messages: Messages,
 }
 
 impl<'device> Daemon<'device> {
     fn ready(device: &'device Device, mut child: Child) -> Self {
-        let messages = BufReader::new(child.stderr.take().unwrap());
+        let messages = Messages::of(child.stderr.take().unwrap());
         let mut daemon = Self { device, child, messages };
         daemon.says("brisk: ready");
         daemon
     }
 
-    /// Waits for a message that holds `text`.
+    /// Waits for a message that holds `text`, and returns it once.
     pub fn says(&mut self, text: &str) -> String {
-        let mut all = String::new();
-        loop {
-            let mut line = String::new();
-            let length = self.messages.read_line(&mut line).unwrap();
-            assert!(length > 0, "the daemon ended and never said {text:?}, but: {all}");
-            if line.contains(text) {
-                return line;
-            }
-            all += &line;
-        }
+        self.messages.await_line(text)
+    }
+
+    /// The messages that [`Self::says`] has not returned, once the daemon has ended.
+    pub fn other_messages(&mut self) -> Vec<String> {
+        self.messages.await_end()
     }
 
     pub fn ask(&self, request: &Value) -> Value {
@@ -190,6 +186,50 @@ impl<'device> Daemon<'device> {
             eprintln!("skipped: {}", status["sensors"]["process_events"]);
         }
         heard
+    }
+}
+
+/// The lines of a process's standard error. A thread reads them, so that a test can stop waiting.
+pub struct Messages {
+    lines: Receiver<String>,
+    /// Received while the test waited for another line.
+    other: Vec<String>,
+}
+
+impl Messages {
+    pub fn of(stream: ChildStderr) -> Self {
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            BufReader::new(stream).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { lines, other: Vec::new() }
+    }
+
+    /// Waits for a line that holds `text`, and returns it once.
+    pub fn await_line(&mut self, text: &str) -> String {
+        if let Some(at) = self.other.iter().position(|line| line.contains(text)) {
+            return self.other.remove(at);
+        }
+        loop {
+            let line = self
+                .lines
+                .recv_timeout(PATIENCE)
+                .unwrap_or_else(|error| panic!("the daemon never said {text:?} ({error}), but: {:?}", self.other));
+            if line.contains(text) {
+                return line;
+            }
+            self.other.push(line);
+        }
+    }
+
+    fn await_end(&mut self) -> Vec<String> {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => self.other.push(line),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return std::mem::take(&mut self.other),
+                Err(error) => panic!("standard error stays open ({error}) after: {:?}", self.other),
+            }
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use brisk::sys::{BootTime, Root, Target};
 use brisk::undo::journal::{Holder, Journal};
 use rustix::process::Signal;
 
-use device::{Device, eventually, exists};
+use device::{Device, Messages, eventually, exists};
 
 const LEASE: &str = "
 [placement]
@@ -353,11 +353,7 @@ fn a_dry_run_prints_what_it_would_do_and_writes_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut messages = BufReader::new(dry.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("brisk: ready") {
-        assert!(messages.read_line(&mut said).unwrap() > 0, "{said}");
-    }
+    Messages::of(dry.stderr.take().unwrap()).await_line("brisk: ready");
     assert!(Command::new("true").status().unwrap().success());
     let mut line = String::new();
     BufReader::new(dry.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -77,6 +77,10 @@ mod tests {
     fn an_export_has_a_header_its_rows_and_a_checksum() {
         let (_folder, root) = root_of(&DEVICE);
         assert!(matches!(export(&root, 7), Err(TelemetryError::NoStore(_))));
+        // As the daemon makes it, before it has stored a row.
+        fs::create_dir_all(folder(&root)).unwrap();
+        fs::write(folder(&root).join("rows"), "").unwrap();
+        assert!(matches!(export(&root, 7), Err(TelemetryError::NoStore(_))));
         let mut store = Store::open(&root, StoreOptions { size_bytes: 65_536, names: Vec::new() }, 5).unwrap();
         let switch = || Record::Switch { mechanism: "lookup".to_owned(), active: true, reason: "" };
         store.append(6, switch()).unwrap();

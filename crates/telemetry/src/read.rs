@@ -39,7 +39,8 @@ impl Segments {
     /// lost in a power cut, so its number is never used again.
     ///
     /// # Errors
-    /// [`TelemetryError::NoStore`] when there are none, and those of the file system.
+    /// [`TelemetryError::NoStore`] when there are none or all are empty, as before the daemon has stored the first row; and those
+    /// of the file system.
     pub fn open(folder: &Path, sync: bool) -> Result<Self, TelemetryError> {
         let paths = [folder.join(OLD), folder.join(CURRENT)];
         let mut segments = Vec::new();
@@ -56,7 +57,7 @@ impl Segments {
                 break;
             }
         }
-        if segments.is_empty() {
+        if segments.iter().all(|segment| segment.length == 0) {
             return Err(TelemetryError::NoStore(folder.to_owned()));
         }
         if sync {
