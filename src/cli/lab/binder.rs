@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::cli::lookup::context::{ContextArguments, wire_format};
+use brisk_base::work::Work;
 use brisk_experiment::lookup::{LookupProcesses, Manager};
 use brisk_lab::binder::{ContextManager, programs, register_and_serve};
 use brisk_mechanism::lookup::services::names;
@@ -30,6 +31,9 @@ pub struct ManagerArguments {
     /// Let the driver cache answers for every caller that is not isolated
     #[arg(long)]
     cooperate: bool,
+    /// Work for N turns of a loop before each answer
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    turns: u64,
 }
 
 /// Arguments of `brisk lab services`.
@@ -74,8 +78,9 @@ pub struct ProgramsArguments {
 /// # Errors
 /// When the context already has a manager, or the driver fails.
 pub fn manage(arguments: &ManagerArguments) -> anyhow::Result<ExitCode> {
-    let ManagerArguments { context, cooperate } = arguments;
-    match ContextManager::run(&context.device, context.format, *cooperate, &mut say_ready)? {}
+    let ManagerArguments { context, cooperate, turns } = arguments;
+    let work = Work::of_turns(*turns);
+    match ContextManager::run(&context.device, context.format, *cooperate, work, &mut say_ready)? {}
 }
 
 /// Registers services and serves them.

@@ -2,6 +2,7 @@
 
 pub(super) mod application;
 pub(super) mod binder;
+mod causes;
 pub mod soak;
 pub(super) mod task;
 
@@ -53,6 +54,9 @@ enum LabCommand {
         #[arg(long, value_name = "N")]
         turns_per_ms: u64,
     },
+    /// Spend time on known causes, and print how long each took
+    #[command(hide = true)]
+    Causes(causes::Arguments),
     /// Print the facts of this device as JSON
     #[command(hide = true)]
     Describe,
@@ -142,6 +146,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             brisk_lab::activity_manager::run(std::io::stdin().lock(), &mut std::io::stdout(), *turns_per_ms)?;
             Ok(ExitCode::SUCCESS)
         }
+        LabCommand::Causes(arguments) => causes::run(arguments, root),
         LabCommand::Describe => {
             writeln!(stdout(), "{}", serde_json::to_string_pretty(&Description::read(root))?)?;
             Ok(ExitCode::SUCCESS)

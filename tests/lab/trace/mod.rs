@@ -1,5 +1,7 @@
 //! Recordings of a real kernel: a cause that is made is found, and nothing is left, however the recorder ends.
 
+mod causes;
+
 use std::time::Duration;
 
 use serde_json::Value;

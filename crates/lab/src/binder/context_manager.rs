@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use brisk_base::work::Work;
 use brisk_sys::binder::cache::MARK_ANY;
 use brisk_sys::binder::parcel::Object;
 use brisk_sys::binder::returns::Transaction;
@@ -70,13 +71,15 @@ pub struct ContextManager {
     registry: Registry,
     /// The driver caches answers, and must be notified of changes.
     cooperates: bool,
+    /// Done before each answer.
+    work: Work,
     /// The cache keys of changes that the driver must be notified of before the next answer is sent.
     to_flush: Vec<Vec<u8>>,
 }
 
 impl ContextManager {
     /// Serves the context of the device at `path` forever, in `format`; with `cooperate`, answers are marked so that the driver
-    /// may cache them for all users.
+    /// may cache them for all users. It does `work` before each answer.
     ///
     /// # Errors
     /// [`CallError::Device`]: EBUSY when the context has a manager, EINVAL with `cooperate` on a driver without a cache.
@@ -84,6 +87,7 @@ impl ContextManager {
         path: &Path,
         format: &'static WireFormat,
         cooperate: bool,
+        work: Work,
         ready: &mut dyn FnMut(),
     ) -> Result<std::convert::Infallible, CallError> {
         let connection = Connection::open(path, MAP_BYTES)?;
@@ -92,7 +96,8 @@ impl ContextManager {
             connection.opt_into_cache(&format.cooperative_profile())?;
         }
         ready();
-        let mut manager = Self { format, registry: Registry::default(), cooperates: cooperate, to_flush: Vec::new() };
+        let registry = Registry::default();
+        let mut manager = Self { format, registry, cooperates: cooperate, work, to_flush: Vec::new() };
         Endpoint::new(connection).serve(&mut manager)
     }
 
@@ -144,6 +149,7 @@ impl Server for ContextManager {
     }
 
     fn before_answer(&mut self, connection: &Connection) {
+        self.work.run();
         for key in self.to_flush.drain(..) {
             // A driver that lost its cache has nothing to invalidate.
             let _ = connection.flush_cache(&key);
@@ -186,8 +192,8 @@ mod tests {
     fn it_answers_in_every_format_and_marks_only_what_may_be_kept() {
         for format in WireFormat::all() {
             for cooperates in [false, true] {
-                let mut manager =
-                    ContextManager { format, registry: Registry::default(), cooperates, to_flush: Vec::new() };
+                let (registry, work) = (Registry::default(), Work::of_turns(0));
+                let mut manager = ContextManager { format, registry, cooperates, work, to_flush: Vec::new() };
                 let mut commands = Commands::default();
                 let mut ask = |code, data: &[u8], commands: &mut Commands| {
                     let call = Transaction { code, ..Transaction::default() };
