@@ -216,6 +216,7 @@ impl LaunchPolicy {
     }
 
     fn on_foreground(&mut self, now: BootTime, processes: &[Process], decisions: &mut Vec<Decision>) {
+        self.take_names(now, processes, decisions);
         if self.config.end.foreground {
             let minimum = self.minimum();
             self.end_where(now, EndReason::Foreground, |launch| {
