@@ -160,6 +160,21 @@ fn a_lease_lasts_as_long_as_the_launch_by_its_later_name() {
     assert_eq!(policy.activity().unwrap().1, "boosting the launch of maps (noticed by foreground)");
 }
 
+/// Android's zygote changes the user of its fork after it has moved it to the foreground.
+// Verifies LAUNCH-1.
+#[test]
+fn a_process_that_passes_the_filter_later_is_launched_then() {
+    let configure = |config: &mut LaunchConfig| {
+        config.triggers = vec![Trigger::Foreground];
+        config.filter.uids = vec!["10000-19999".parse().unwrap()];
+    };
+    let mut policy = policy(configure, &[kick_actuator()]);
+    let of_user = |uid| Event::Foreground { processes: vec![Process { uid: Some(uid), ..app(7) }] };
+    assert!(ask(&mut policy, at(0), &of_user(0)).is_empty());
+    assert_eq!(ask(&mut policy, at(50), &of_user(10_061)), KICK);
+    assert!(ask(&mut policy, at(100), &of_user(10_061)).is_empty(), "it was in the foreground already");
+}
+
 /// A program that names its main thread is learned by the name that it was executed by, which the next launch begins with.
 #[test]
 fn an_executed_program_keeps_its_name_in_the_foreground() {
