@@ -100,6 +100,12 @@ impl LaunchPolicy {
                 launch.is(process.pid) && launch.may_have_parents_name() && launch.application != name
             };
             let Some(index) = self.launches.iter().position(has_another_name) else { continue };
+            if let Some(announced) = self.launches.iter().position(|launch| launch.awaits(Some(name))) {
+                // It is the launch that was announced by this name.
+                self.launches[announced].process = self.launches[index].process;
+                self.launches.swap_remove(index);
+                continue;
+            }
             let Launch { trigger, deadline, .. } = self.launches[index];
             self.rename(index, name, trigger);
             let application = name.to_owned();

@@ -175,6 +175,20 @@ fn a_process_that_passes_the_filter_later_is_launched_then() {
     assert!(ask(&mut policy, at(100), &of_user(10_061)).is_empty(), "it was in the foreground already");
 }
 
+// Verifies LAUNCH-1.
+#[test]
+fn an_announced_launch_is_joined_by_its_process_when_that_has_its_name() {
+    let mut policy = policy(by_default, &[lease_actuator()]);
+    ask(&mut policy, at(0), &announced("org.example.browser"));
+    ask(&mut policy, at(10), &named(7, "main"));
+    assert!(ask(&mut policy, at(50), &named(7, "example.browser")).is_empty());
+    assert_eq!(policy.activity().unwrap().1, "boosting the launch of org.example.browser (noticed by announced)");
+    assert_eq!(policy.awaited_exits(), [7]);
+    let finished = Event::LaunchFinished { application: "org.example.browser".to_owned() };
+    assert_eq!(ask(&mut policy, at(400), &finished), ["release scaling_min_freq"]);
+    assert!(policy.awaited_exits().is_empty());
+}
+
 /// A program that names its main thread is learned by the name that it was executed by, which the next launch begins with.
 #[test]
 fn an_executed_program_keeps_its_name_in_the_foreground() {
