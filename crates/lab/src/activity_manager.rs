@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 use std::fs;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, PipeWriter, Read, Write, pipe};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -85,12 +85,18 @@ pub fn run(requests: impl BufRead, answers: &mut impl Write, turns_per_ms: u64) 
     Ok(())
 }
 
-/// Forks an application, and returns its PID.
+/// Forks an application, and returns its PID when it is attached to ActivityManager.
 fn start(application: &Application, answers: &mut impl Write, turns_per_ms: u64) -> anyhow::Result<u32> {
+    let (mut attached, attach) = pipe().context("cannot make a pipe")?;
     match fork().context("cannot fork an application")? {
-        Forked::Parent(pid) => Ok(pid.as_raw_nonzero().get().unsigned_abs()),
+        Forked::Parent(pid) => {
+            drop(attach);
+            attached.read_exact(&mut [0]).with_context(|| format!("{} did not attach", application.name))?;
+            Ok(pid.as_raw_nonzero().get().unsigned_abs())
+        }
         Forked::Child => {
-            let Err(error) = live(application, answers, turns_per_ms);
+            drop(attached);
+            let Err(error) = live(application, attach, answers, turns_per_ms);
             eprintln!("brisk: {}: {error:#}", application.name);
             std::process::exit(1);
         }
@@ -100,6 +106,7 @@ fn start(application: &Application, answers: &mut impl Write, turns_per_ms: u64)
 /// The life of an application: it becomes what the zygote makes of its fork, launches, and waits.
 fn live(
     application: &Application,
+    mut attach: PipeWriter,
     answers: &mut impl Write,
     turns_per_ms: u64,
 ) -> anyhow::Result<std::convert::Infallible> {
@@ -117,6 +124,7 @@ fn live(
     // A change of user clears it.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     set_name(&CString::new(name.as_str())?)?;
+    attach.write_all(&[0]).context("cannot attach")?;
     let took = Work::of_turns(work_ms * turns_per_ms).time();
     writeln!(answers, "launched {name} {}", took.as_micros()).and_then(|()| answers.flush())?;
     loop {

@@ -42,6 +42,11 @@ pid_of() {
 	sed -n "s/^opened $1 //p" "$answers"
 }
 
+# is_launched_as NAME: the zygote moves its fork to the foreground before it gives it this name.
+is_launched_as() {
+	brisk status | grep -q "launch of $1 (noticed by foreground)"
+}
+
 clamp_of() {
 	sed -n 's/^uclamp.min *: *//p' "/proc/$1/sched"
 }
@@ -55,6 +60,7 @@ open() {
 	wait_for 20 answered "opened $name"
 	pid=$(pid_of "$name")
 	wait_for 20 "$@" "$pid"
+	wait_for 20 is_launched_as "$name"
 	say "$name.user" "$(sed -n 's/^Uid:[[:space:]]*//p' "/proc/$pid/status" | cut -f 1)"
 	say "$name.adj" "$(cat "/proc/$pid/oom_score_adj")"
 	say "$name.groups" "$(cut -d : -f 2- "/proc/$pid/cgroup" | sort | tr '\n' ' ')"

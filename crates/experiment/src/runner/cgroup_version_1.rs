@@ -89,8 +89,8 @@ impl Version1 {
             // A removed group that was not yet destroyed kept the hierarchy: it ends with a later unmount.
             mount_controller(controller, place).with_context(|| format!("cannot mount {controller} again"))?;
         }
-        fs::remove_dir(place).with_context(|| format!("cannot remove {}", place.display()))?;
-        self.delegate(&format!("+{controller}"))
+        self.delegate(&format!("+{controller}"))?;
+        fs::remove_dir(place).with_context(|| format!("cannot remove {}", place.display()))
     }
 
     fn has_returned(&self, controller: &str) -> bool {

@@ -78,7 +78,7 @@ pub enum Foreground {
 pub enum BackgroundProgram {
     /// 1 ms of work every 20 ms that must be done before the next.
     Music,
-    /// A player that decodes FLAC, 20 ms of music every 20 ms.
+    /// A player that decodes FLAC, 20 ms of music every 20 ms, up to three of them ahead.
     Player,
     /// 15 ms of work, then a wait of 25 ms.
     Download,

@@ -35,6 +35,7 @@ impl TaskRunner {
         let mut renderer = Renderer::start(self)?;
         let begun = Instant::now();
         let mut loads_ms = Vec::new();
+        let frame_period = self.dilated(FRAMES.period);
         while begun.elapsed() < length {
             let load = Instant::now();
             for _ in 0..PIECES {
@@ -43,7 +44,7 @@ impl TaskRunner {
             loads_ms.push(milliseconds(load.elapsed()));
             let scrolled = BootTime::now();
             for frame in 0..SCROLLED_FRAMES {
-                sleep_until(scrolled + FRAMES.period * frame);
+                sleep_until(scrolled + frame_period * frame);
                 renderer.render_while(FRAME_RENDER_MS, || self.work(FRAME_OWN_MS))?;
             }
             self.wait(READING);
@@ -70,6 +71,7 @@ impl Renderer {
     fn start(runner: &TaskRunner) -> io::Result<Self> {
         let mut command = Command::new(&runner.program);
         command.args(["task", "--renderer", "--turns-per-ms"]).arg(runner.turns_per_ms.to_string());
+        command.arg(format!("--time-dilation={}", runner.time_dilation));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let requests = child.stdin.take();
         let answers = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;

@@ -22,7 +22,7 @@ pub(super) const MUSIC: PeriodicWork = PeriodicWork { period: Duration::from_mil
 pub(super) struct PeriodicResult {
     /// From when each was due to when it was done, in milliseconds.
     pub(super) responses_ms: Vec<f64>,
-    /// Pieces that were not done before the next was due, and pieces that were skipped for that reason.
+    /// Periods at whose end there was nothing new: a piece was not done in time. Each takes the place of a piece, which is skipped.
     pub(super) missed: u32,
 }
 
@@ -33,14 +33,14 @@ impl TaskRunner {
         pace: PeriodicWork,
         should_run: impl FnMut(&PeriodicResult) -> bool,
     ) -> PeriodicResult {
-        self.run_at_period(pace.period, || self.work_us(pace.work_us), should_run)
+        self.run_at_period((pace.period, 1), || self.work_us(pace.work_us), should_run)
     }
 
-    /// Does a piece every `period` while `should_run`. After a late piece, it continues with the next one that is still due, as a
-    /// screen does.
+    /// Does a piece every `period` while `should_run`, each within `ahead` periods. After a late piece, it continues with the next
+    /// one that can still be in time, as a screen does.
     pub(super) fn run_at_period(
         &self,
-        period: Duration,
+        (period, ahead): (Duration, u32),
         mut piece: impl FnMut(),
         mut should_run: impl FnMut(&PeriodicResult) -> bool,
     ) -> PeriodicResult {
@@ -52,11 +52,9 @@ impl TaskRunner {
             piece();
             let now = BootTime::now();
             paced.responses_ms.push(milliseconds(now.since(due)));
-            due = due + period;
-            while due <= now {
-                paced.missed += 1;
-                due = due + period;
-            }
+            let (next, missed) = next_due(due, now, (period, ahead));
+            due = next;
+            paced.missed += missed;
         }
         paced
     }
@@ -69,6 +67,18 @@ impl TaskRunner {
     }
 }
 
+/// When a piece is due after the one of `due`, which was done at `now`; and how many periods were missed until then. A piece has
+/// `ahead` periods, at least one.
+fn next_due(due: BootTime, now: BootTime, (period, ahead): (Duration, u32)) -> (BootTime, u32) {
+    let mut next = due + period;
+    let mut missed = 0;
+    while next + period * (ahead - 1) <= now {
+        missed += 1;
+        next = next + period;
+    }
+    (next, missed)
+}
+
 /// Sleeps until `due`.
 pub(super) fn sleep_until(due: BootTime) {
     std::thread::sleep(due.since(BootTime::now()));
@@ -78,4 +88,27 @@ pub(super) fn sleep_until(due: BootTime) {
 pub(super) fn p95(mut responses_ms: Vec<f64>) -> f64 {
     responses_ms.sort_by(f64::total_cmp);
     crate::statistics::quantile(&responses_ms, 0.95)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Verifies PROVE-2.
+    #[test]
+    fn a_late_piece_misses_the_periods_that_its_buffer_does_not_hold() {
+        for (now_ms, ahead, next_ms, missed) in [
+            (39, 1, 40, 0),
+            (40, 1, 60, 1),
+            (100, 1, 120, 4),
+            // The buffer lasts, and is filled again at once.
+            (70, 3, 40, 0),
+            (80, 3, 60, 1),
+            (170, 3, 140, 5),
+        ] {
+            let [due, now, next] = [20, now_ms, next_ms].map(BootTime::from_milliseconds);
+            let found = next_due(due, now, (Duration::from_millis(20), ahead));
+            assert_eq!(found, (next, missed), "done at {now_ms} ms, {ahead} periods ahead");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! A music player: it decodes FLAC, a buffer of 20 ms at a time.
+//! A music player: it decodes FLAC, a period of 20 ms at a time, into a buffer of four periods, as aplay(1) has.
 
 use std::hint::black_box;
 use std::io::{self, Read};
@@ -12,8 +12,10 @@ use super::periodic::PeriodicResult;
 
 /// One second of music of our own (see this file's tests) at 44.1 kHz in stereo: 50 frames of 882 samples.
 const FILE: &[u8] = include_bytes!("music.flac");
-/// The length of a frame.
-pub(super) const BUFFER: Duration = Duration::from_millis(20);
+/// The length of a frame, which fills a period of the buffer.
+const PERIOD: Duration = Duration::from_millis(20);
+/// Periods that are still to be played when the next becomes free: all of the buffer but that one.
+const PERIODS_AHEAD: u32 = 3;
 
 /// The file without end: its music again and again after its metadata.
 struct Endless {
@@ -52,8 +54,8 @@ fn music_start(file: &[u8]) -> Option<usize> {
 }
 
 impl TaskRunner {
-    /// Decodes a buffer whenever it is due, while `should_run`. The decoder takes as long as the CPU needs: time dilation changes
-    /// its periods only.
+    /// Decodes a period whenever one becomes free, while `should_run`. It is missed when the others have been played before it is
+    /// decoded. The decoder takes as long as the CPU needs: time dilation changes its periods only.
     ///
     /// # Errors
     /// When the file cannot be decoded.
@@ -67,7 +69,7 @@ impl TaskRunner {
             Ok(None) => outcome = Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             Err(error) => outcome = Err(io::Error::other(error)),
         };
-        self.run_at_period(BUFFER, decode, should_run);
+        self.run_at_period((PERIOD, PERIODS_AHEAD), decode, should_run);
         outcome
     }
 }

@@ -1,9 +1,8 @@
 //! A download of 50 MB over TCP to a file. Its server is a thread of the same process, on the loopback interface.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ const BYTES_PER_SECOND: usize = 1_000_000;
 const CHUNK_BYTES: usize = 20_000;
 
 impl TaskRunner {
-    /// Downloads once, or until `tally` says to stop. The file is removed afterwards.
+    /// Downloads once, or until `tally` says to stop. The file has no name, so that it does not outlive this process.
     ///
     /// # Errors
     /// When a socket or the file fails, or the download is incomplete.
@@ -26,20 +25,19 @@ impl TaskRunner {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let path = self.folder.join(format!("download-{}", std::process::id()));
+        let file = File::create(&path)?;
+        fs::remove_file(&path)?;
         // The listener's queue accepts it before the server does, which would otherwise wait for a client that failed.
         let stream = TcpStream::connect(address)?;
-        let outcome = thread::scope(|scope| {
+        thread::scope(|scope| {
             let server = spawn_named(scope, "server", || self.serve(&listener, tally))?;
-            let received = receive(stream, &path);
+            let received = receive(stream, file);
             let sent = join_thread(server);
             match (received?, sent?) {
                 (received, sent) if received == sent => Ok(()),
                 (received, sent) => Err(io::Error::other(format!("{received} of {sent} bytes arrived"))),
             }
-        });
-        // It may not exist where the outcome is an error.
-        let _ = std::fs::remove_file(&path);
-        outcome
+        })
     }
 
     /// Sends to one client; returns how many bytes.
@@ -59,9 +57,8 @@ impl TaskRunner {
     }
 }
 
-/// Writes what `stream` sends to the file `path` and to its disk; returns how many bytes.
-fn receive(mut stream: TcpStream, path: &Path) -> io::Result<usize> {
-    let mut file = File::create(path)?;
+/// Writes what `stream` sends to `file` and to its disk; returns how many bytes.
+fn receive(mut stream: TcpStream, mut file: File) -> io::Result<usize> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut received = 0;
     loop {
@@ -86,9 +83,10 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let sender = thread::spawn(move || listener.accept().unwrap().0.write_all(&[7; 70_000]).unwrap());
-        assert_eq!(receive(TcpStream::connect(address).unwrap(), &path).unwrap(), 70_000);
+        let (stream, file) = (TcpStream::connect(address).unwrap(), File::create(&path).unwrap());
+        assert_eq!(receive(stream, file).unwrap(), 70_000);
         sender.join().unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), [7; 70_000]);
+        assert_eq!(fs::read(&path).unwrap(), [7; 70_000]);
     }
 
     #[test]
@@ -103,6 +101,6 @@ mod tests {
             tally.stop();
             transfer.join().unwrap().unwrap();
         });
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -34,12 +34,19 @@ impl Launch {
         self.process.is_some_and(|(own, _)| own == pid)
     }
 
-    /// True when its process is not known yet and its application matches `command`, a process name, which the kernel truncates
-    /// to 15 bytes.
+    /// True while its name may be its parent's: a fork has that until it executes a program or names itself.
+    pub fn may_have_parents_name(&self) -> bool {
+        matches!(self.trigger, Trigger::Fork | Trigger::Uid | Trigger::Foreground)
+    }
+
+    /// True when its process is not known yet and its application matches `command`, a process name: the kernel keeps the first 15
+    /// bytes, and Android gives a process the last 15 of its application's name.
     pub fn awaits(&self, command: Option<&str>) -> bool {
         let is_called = |command: &str| {
             let application = self.application.as_bytes();
-            command.as_bytes() == &application[..application.len().min(COMMAND_BYTES)]
+            let first = &application[..application.len().min(COMMAND_BYTES)];
+            let last = &application[application.len().saturating_sub(COMMAND_BYTES)..];
+            [first, last].contains(&command.as_bytes())
         };
         self.process.is_none() && command.is_some_and(is_called)
     }

@@ -78,7 +78,7 @@ impl LaunchPolicy {
         Some(index)
     }
 
-    /// A forked process has its parent's name until it executes its own program.
+    /// A forked process has its parent's name until it executes its own program or names itself.
     fn rename(&mut self, index: usize, application: &str, trigger: Trigger) {
         let launch = &self.launches[index];
         if application == UNNAMED || launch.application == application || launch.trigger == Trigger::Announced {
@@ -89,6 +89,36 @@ impl LaunchPolicy {
         (launch.deadline, launch.learned) = (deadline, learned);
         launch.application = application.to_owned();
         launch.trigger = trigger;
+    }
+
+    /// Takes the names of processes in the foreground whose launch may have their parent's name. Android's zygote moves its fork
+    /// to the foreground before it gives it a name; ActivityManager moves it again when the application runs.
+    pub(super) fn take_names(&mut self, now: BootTime, processes: &[Process], decisions: &mut Vec<Decision>) {
+        for process in processes {
+            let Some(name) = process.command.as_deref() else { continue };
+            let has_another_name = |launch: &Launch| {
+                launch.is(process.pid) && launch.may_have_parents_name() && launch.application != name
+            };
+            let Some(index) = self.launches.iter().position(has_another_name) else { continue };
+            if let Some(announced) = self.launches.iter().position(|launch| launch.awaits(Some(name))) {
+                // It is the launch that was announced by this name.
+                self.launches[announced].process = self.launches[index].process;
+                self.launches.swap_remove(index);
+                continue;
+            }
+            let Launch { trigger, deadline, .. } = self.launches[index];
+            self.rename(index, name, trigger);
+            let application = name.to_owned();
+            let pid = Some(process.pid);
+            let trigger = Trigger::Foreground;
+            self.record(&LaunchNotification::Began { at: now, application, pid, trigger, first: false });
+            // The leases were requested until the deadline of the other name.
+            let launch = &self.launches[index];
+            if launch.deadline > deadline {
+                let reason = launch.reason(trigger);
+                self.boost(now, &reason, decisions);
+            }
+        }
     }
 
     fn deadline_of(&self, began: BootTime, application: &str) -> (BootTime, bool) {

@@ -216,6 +216,7 @@ impl LaunchPolicy {
     }
 
     fn on_foreground(&mut self, now: BootTime, processes: &[Process], decisions: &mut Vec<Decision>) {
+        self.take_names(now, processes, decisions);
         if self.config.end.foreground {
             let minimum = self.minimum();
             self.end_where(now, EndReason::Foreground, |launch| {
@@ -235,7 +236,9 @@ impl LaunchPolicy {
                 self.begin(now, Trigger::Foreground, process.command.as_deref(), Some(process), decisions);
             }
         }
-        self.in_foreground = processes.iter().map(|process| process.pid).collect();
+        // Android's zygote changes its fork's user and name after it has moved it here: it may pass the filter later.
+        let passing = processes.iter().filter(|process| self.config.filter.passes(process));
+        self.in_foreground = passing.map(|process| process.pid).collect();
     }
 
     fn on_load(&mut self, now: BootTime, busy_permille: u16) {

@@ -114,6 +114,90 @@ fn a_reused_pid_is_not_taken_for_the_boosted_process() {
     assert_eq!(ask(&mut policy, at(400), &Event::Foreground { processes: vec![other] }), KICK);
 }
 
+fn named(pid: u32, name: &str) -> Event {
+    Event::Foreground { processes: vec![Process { command: Some(name.to_owned()), ..app(pid) }] }
+}
+
+/// Android's zygote moves its fork to the foreground before it gives it a name: every application is called "main" then.
+// Verifies LAUNCH-2, ANDROID-1.
+#[test]
+fn a_launch_is_learned_by_the_name_that_its_process_gets_in_the_foreground() {
+    let mut policy = policy(|config| config.triggers = vec![Trigger::Fork, Trigger::Foreground], &[lease_actuator()]);
+    let low = Event::Load { busy_permille: 0 };
+    let starts = [named(1, "main"), process(ProcessEventKind::Fork, 2, "main"), named(3, "main")];
+    for (round, start) in starts.iter().enumerate() {
+        for (place, (name, length_ms)) in [("mail", 400), ("maps", 1_000)].into_iter().enumerate() {
+            let (begin, pid) = ((round * 2 + place) as u64 * 10_000, round as u32 + 1);
+            ask(&mut policy, at(begin), &front(&[]));
+            let begun = ask(&mut policy, at(begin), start);
+            assert_eq!(begun, [format!("lease scaling_min_freq 1200000 until {}", begin + 3_000)], "{name}");
+            assert!(ask(&mut policy, at(begin + 50), &named(pid, name)).is_empty(), "{name}");
+            assert!(ask(&mut policy, at(begin + length_ms + 100), &low).is_empty(), "{name}");
+            assert_eq!(ask(&mut policy, at(begin + length_ms + 200), &low), ["release scaling_min_freq"], "{name}");
+        }
+    }
+    assert_eq!(policy.durations.get("main"), None);
+    for (name, mean_ms) in [("mail", 400.0), ("maps", 1_000.0)] {
+        let learned = policy.durations.get(name).unwrap();
+        assert!(learned.launches == 3 && (learned.mean_ms - mean_ms).abs() < 1.0, "{name}: {learned:?}");
+    }
+    let limit_ms = policy.durations.limit("mail").unwrap().as_millis() as u64;
+    ask(&mut policy, at(100_000), &named(9, "main"));
+    assert!(ask(&mut policy, at(100_050), &named(9, "mail")).is_empty());
+    assert!(ask(&mut policy, at(100_000 + limit_ms - 1), &Event::Deadline).is_empty());
+    assert_eq!(ask(&mut policy, at(100_000 + limit_ms + 1), &Event::Deadline), ["release scaling_min_freq"]);
+}
+
+// Verifies LAUNCH-2.
+#[test]
+fn a_lease_lasts_as_long_as_the_launch_by_its_later_name() {
+    let mut policy = policy(|config| config.triggers = vec![Trigger::Foreground], &[lease_actuator()]);
+    (0..3).for_each(|_| policy.durations.learn("main", Duration::from_millis(300), false));
+    let limit_ms = policy.durations.limit("main").unwrap().as_millis();
+    let lease = |until_ms: u128| [format!("lease scaling_min_freq 1200000 until {until_ms}")];
+    assert_eq!(ask(&mut policy, at(0), &named(7, "main")), lease(limit_ms));
+    assert_eq!(ask(&mut policy, at(50), &named(7, "maps")), lease(3_000));
+    assert_eq!(policy.activity().unwrap().1, "boosting the launch of maps (noticed by foreground)");
+}
+
+/// Android's zygote changes the user of its fork after it has moved it to the foreground.
+// Verifies LAUNCH-1.
+#[test]
+fn a_process_that_passes_the_filter_later_is_launched_then() {
+    let configure = |config: &mut LaunchConfig| {
+        config.triggers = vec![Trigger::Foreground];
+        config.filter.uids = vec!["10000-19999".parse().unwrap()];
+    };
+    let mut policy = policy(configure, &[kick_actuator()]);
+    let of_user = |uid| Event::Foreground { processes: vec![Process { uid: Some(uid), ..app(7) }] };
+    assert!(ask(&mut policy, at(0), &of_user(0)).is_empty());
+    assert_eq!(ask(&mut policy, at(50), &of_user(10_061)), KICK);
+    assert!(ask(&mut policy, at(100), &of_user(10_061)).is_empty(), "it was in the foreground already");
+}
+
+// Verifies LAUNCH-1.
+#[test]
+fn an_announced_launch_is_joined_by_its_process_when_that_has_its_name() {
+    let mut policy = policy(by_default, &[lease_actuator()]);
+    ask(&mut policy, at(0), &announced("org.example.browser"));
+    ask(&mut policy, at(10), &named(7, "main"));
+    assert!(ask(&mut policy, at(50), &named(7, "example.browser")).is_empty());
+    assert_eq!(policy.activity().unwrap().1, "boosting the launch of org.example.browser (noticed by announced)");
+    assert_eq!(policy.awaited_exits(), [7]);
+    let finished = Event::LaunchFinished { application: "org.example.browser".to_owned() };
+    assert_eq!(ask(&mut policy, at(400), &finished), ["release scaling_min_freq"]);
+    assert!(policy.awaited_exits().is_empty());
+}
+
+/// A program that names its main thread is learned by the name that it was executed by, which the next launch begins with.
+#[test]
+fn an_executed_program_keeps_its_name_in_the_foreground() {
+    let mut policy = policy(|_| {}, &[lease_actuator()]);
+    ask(&mut policy, at(0), &process(ProcessEventKind::Exec, 7, "browser"));
+    assert!(ask(&mut policy, at(50), &named(7, "MainThread")).is_empty());
+    assert_eq!(policy.activity().unwrap().1, "boosting the launch of browser (noticed by exec)");
+}
+
 // Verifies LAUNCH-1.
 #[test]
 fn an_announced_application_is_matched_by_its_truncated_name() {
@@ -129,6 +213,7 @@ fn an_announced_application_is_matched_by_its_truncated_name() {
         ("browser", Some("browser"), true),
         ("browser", Some("brows"), false),
         ("org.example.browser", Some("org.example.bro"), true),
+        ("org.example.browser", Some("example.browser"), true),
         ("org.example.browser", Some("org.example.mai"), false),
         ("browser", None, false),
     ] {
