@@ -54,7 +54,7 @@ quantiles AS (
 )
 SELECT
   memory_mib, devices, hours, kills, foreground_kills, kills_in_100_hours,
-  greatest(kills_in_100_hours - quantile * error, 0e0) AS low,
+  CASE WHEN error IS NOT NULL THEN greatest(kills_in_100_hours - quantile * error, 0e0) END AS low,
   kills_in_100_hours + quantile * error AS high,
   freed_kib, headroom_kib
 FROM quantiles

@@ -2,8 +2,9 @@
 --
 -- Each build is compared with the one before it on devices that ran both: launches of the same application, boosted or not, and
 -- boots, as logarithms. The mean of a device's differences is one observation, so that neither a busy device nor other applications weigh
--- more. p is that of Student's test, by its normal approximation (Abramowitz and Stegun, 26.7.8 and 26.2.17). q is the smallest
--- rate of false discoveries at which the row is one (Benjamini and Hochberg, 1995), over all rows of this question.
+-- more. Rows of an unknown build are left out: they can be of several. p is that of Student's test, by its normal approximation
+-- (Abramowitz and Stegun, 26.7.8 and 26.2.17). q is the smallest rate of false discoveries at which the row is one (Benjamini and
+-- Hochberg, 1995), over all rows of this question.
 WITH samples AS (
   SELECT
     'launch' AS metric, model, build, device, application, boosted,
@@ -11,7 +12,7 @@ WITH samples AS (
     avg(ln(greatest(length_ms, 1e0))) AS mean,
     avg(CAST(at_s AS DOUBLE)) AS at_s
   FROM launches
-  WHERE length_ms IS NOT NULL
+  WHERE length_ms IS NOT NULL AND build <> 'unknown'
   GROUP BY model, build, device, application, boosted
   UNION ALL
   SELECT
@@ -20,6 +21,7 @@ WITH samples AS (
     avg(ln(greatest(length_ms, 1e0))) AS mean,
     avg(CAST(at_s AS DOUBLE)) AS at_s
   FROM boots
+  WHERE build <> 'unknown'
   GROUP BY model, build, device, performance_held
 ),
 builds AS (

@@ -18,7 +18,7 @@ fn export(exported_at_s: i64, rows: &[String]) -> String {
 
 fn kill(row: u64, at_s: i64) -> String {
     format!(
-        r#"{{"row":{row},"at_s":{at_s},"boot":"00000000000000bb","kind":"kill","application":"00000000000000cc","name":null,"freed_kib":7,"oom_score_adj":-900,"headroom_kib":-9}}"#
+        r#"{{"row":{row},"at_s":{at_s},"boot":"00000000000000bb","kind":"kill","application":"00000000000000cc","name":null,"freed_kib":-7,"oom_score_adj":-900,"headroom_kib":-9}}"#
     )
 }
 
@@ -48,7 +48,7 @@ fn each_kind_of_row_is_read() {
         governor: Text("schedutil".into()),
     };
     let boot = Fact::Boot { length_ms: 9000, kernel_ms: Some(1200), performance_held: None };
-    let kill = Fact::Kill { application: 0xcc, name: None, freed_kib: Some(7), oom_score_adj: -900, headroom_kib: -9 };
+    let kill = Fact::Kill { application: 0xcc, name: None, freed_kib: Some(-7), oom_score_adj: -900, headroom_kib: -9 };
     assert_eq!(read.rows.iter().map(|row| row.fact.clone()).collect::<Vec<_>>(), [launch, boot, kill]);
     let builds: Vec<&str> = read.rows.iter().map(|row| &*read.systems[row.system].build).collect();
     assert_eq!(builds, ["", "b/2", "b/2"], "the build is that of the last start before the row");
@@ -71,7 +71,7 @@ fn a_file_that_is_not_good_is_refused_with_its_fault() {
         (good.replace("telemetry\":1", "telemetry\":2"), "other format", "has format 2"),
         (good.trim_end().to_owned(), "half file", "half a file"),
         (header(NOW_S) + "\n" + &kill(1, NOW_S) + "\n", "half file", "half a file"),
-        (good.replace("freed_kib\":7", "freed_kib\":8"), "damaged", "checksum"),
+        (good.replace("freed_kib\":-7", "freed_kib\":-8"), "damaged", "checksum"),
         (sealed(&["{}".to_owned()]), "damaged", "line 2: missing field"),
         (sealed(&[kill(1, NOW_S), kill(1, NOW_S)]), "damaged", "row 1 follows row 1"),
         (sealed(&[line(LAUNCH), String::new()]), "damaged", "line 3"),

@@ -175,7 +175,7 @@ wire_row! {
     boosted: bool,
     kernel_ms: Whole,
     performance_held: bool,
-    freed_kib: Whole,
+    freed_kib: i64,
     oom_score_adj: i16,
     headroom_kib: i64,
     period_s: Whole,
@@ -266,7 +266,7 @@ fn kill(wire: WireRow<'_>) -> Result<Fact<'_>, String> {
     Ok(Fact::Kill {
         application: wire.application.required("application")?.0,
         name: wire.name.nullable("name")?,
-        freed_kib: whole(wire.freed_kib, "freed_kib")?,
+        freed_kib: wire.freed_kib.nullable("freed_kib")?,
         oom_score_adj: i64::from(wire.oom_score_adj.required("oom_score_adj")?),
         headroom_kib: wire.headroom_kib.required("headroom_kib")?,
     })
