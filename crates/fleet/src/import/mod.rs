@@ -72,12 +72,14 @@ pub struct Importer {
     partitions: Partitions,
     staged: Vec<String>,
     imported: Vec<ContentHash>,
+    /// What is set aside of files that are good now.
+    outdated: Vec<ContentHash>,
     summary: Summary,
 }
 
 /// What a thread found in a file.
 enum Checked<'a> {
-    Known,
+    Known(ContentHash),
     Good(ContentHash, Export<'a>),
     Bad(Fault),
 }
@@ -97,6 +99,7 @@ impl Importer {
             partitions: Partitions::default(),
             staged: Vec::new(),
             imported: Vec::new(),
+            outdated: Vec::new(),
             summary: Summary::default(),
         })
     }
@@ -112,7 +115,10 @@ impl Importer {
             match checked {
                 // The same bytes twice in one import.
                 Checked::Good(hash, _) if self.dataset.files.contains(&hash) => self.summary.known += 1,
-                Checked::Known => self.summary.known += 1,
+                Checked::Known(hash) => {
+                    self.outdated.extend(self.set_aside.outdated(hash, &source.name));
+                    self.summary.known += 1;
+                }
                 Checked::Good(hash, export) => self.merge(source, hash, &export)?,
                 Checked::Bad(fault) => self.refuse(source, &fault)?,
             }
@@ -134,6 +140,10 @@ impl Importer {
         if !imported.is_empty() {
             self.dataset.commit(staged, summary.rows, &imported)?;
         }
+        // Not before: until the rows are in, the copy may be all that is left of them.
+        for hash in std::mem::take(&mut self.outdated) {
+            self.set_aside.forget(hash)?;
+        }
         Ok(summary)
     }
 
@@ -154,7 +164,7 @@ impl Importer {
         };
         let hash = XxHash3_128::oneshot(bytes);
         if self.dataset.files.contains(&hash) {
-            return Checked::Known;
+            return Checked::Known(hash);
         }
         match Export::parse(bytes, self.now_s) {
             Ok(export) => Checked::Good(hash, export),
@@ -193,7 +203,7 @@ impl Importer {
         self.summary.rows += rows;
         self.summary.known_rows += export.rows.len() as u64 - rows;
         self.summary.undated_rows += undated.len() as u64;
-        self.set_aside.forget(hash)?;
+        self.outdated.extend(self.set_aside.outdated(hash, &source.name));
         self.dataset.files.insert(hash);
         self.imported.push(hash);
         Ok(())

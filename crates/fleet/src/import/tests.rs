@@ -121,7 +121,39 @@ fn a_file_whose_time_has_come_leaves_the_folder_of_refused_ones() {
     early.add(&[source(&file)]).unwrap();
     assert_eq!(early.commit().unwrap().set_aside["clock off"], 1);
     drop(early);
+    let set_aside = || fs::read_dir(folder.path().join("set-aside")).unwrap().count();
     assert_eq!(import(folder.path(), &[file]).imported, 1);
+    assert_eq!(set_aside(), 0);
+    let add = |bytes: Result<Vec<u8>, Fault>| {
+        let mut importer = Importer::open(folder.path(), NOW_S, Durability::Unsynced).unwrap();
+        importer.add(&[Source { name: "export".to_owned(), bytes }]).unwrap();
+        importer.commit().unwrap()
+    };
+    assert_eq!(add(Err(Fault::Unreadable("input/output error".to_owned()))).set_aside["unreadable"], 1);
+    assert_eq!(set_aside(), 1, "a reason only");
+    assert_eq!(add(Ok(export(1, 3, 4, "m"))).imported, 1);
+    assert_eq!(set_aside(), 0);
+}
+
+// Verifies FLEET-4.
+#[test]
+fn a_refused_copy_is_kept_until_its_rows_are_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = export(1, 0, 2, "m");
+    let importer = |now_s| {
+        let mut importer = Importer::open(folder.path(), now_s, Durability::Unsynced).unwrap();
+        importer.add(&[source(&file)]).unwrap();
+        importer
+    };
+    importer(NOW_S - 200_000).commit().unwrap();
+    let copies = tree(&folder.path().join("set-aside"));
+    assert_eq!(copies.len(), 2, "the file and its reason");
+    drop(importer(NOW_S));
+    assert_eq!(tree(&folder.path().join("set-aside")), copies);
+    importer(NOW_S).commit().unwrap();
+    // As an import that dies between its commit and the removal leaves it.
+    copies.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    assert_eq!(importer(NOW_S).commit().unwrap().known, 1);
     assert_eq!(fs::read_dir(folder.path().join("set-aside")).unwrap().count(), 0);
 }
 
