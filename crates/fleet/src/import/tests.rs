@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
@@ -172,6 +173,26 @@ fn one_import_at_a_time_writes_and_no_other_folder_is_taken() {
     assert_eq!(tree(other.path()).len(), 1);
 }
 
+#[test]
+fn files_are_read_in_batches_and_a_pipe_does_not_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let exports = folder.path().join("exports");
+    fs::create_dir_all(exports.join("more")).unwrap();
+    for device in 0..20 {
+        fs::write(exports.join(format!("more/{device}")), export(device, 0, 4, "m")).unwrap();
+    }
+    rustix::fs::mknodat(rustix::fs::CWD, &exports.join("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    std::os::unix::fs::symlink("more", exports.join("link")).unwrap();
+    let paths = files(&[exports, folder.path().join("exports/more/7")]).unwrap();
+    assert_eq!(paths.len(), 21, "each file once, and the pipe: {paths:?}");
+    let mut importer = Importer::open(&folder.path().join("fleet"), NOW_S, Durability::Unsynced).unwrap();
+    let mut batches = 0;
+    add_files(&mut importer, &paths, |_| batches += 1).unwrap();
+    let summary = importer.commit().unwrap();
+    assert_eq!((summary.files, summary.imported, summary.rows, batches), (21, 20, 80, 1));
+    assert_eq!(summary.faults[0].reason, "cannot be read: is no regular file");
+}
+
 /// Copies the folder as an import that dies at this moment leaves it.
 fn copy(from: &Path, to: &Path) {
     for (path, bytes) in tree(from) {
@@ -214,7 +235,7 @@ fn an_import_that_dies_within_its_commit_is_completed_by_the_next() {
         let dead = tempfile::tempdir().unwrap();
         copy(whole.path(), dead.path());
         for path in &tables[moved..] {
-            let staged = dead.path().join(".staging").join(path);
+            let staged = dead.path().join(".staging").join(Path::new(path).file_name().unwrap());
             fs::create_dir_all(staged.parent().unwrap()).unwrap();
             fs::rename(dead.path().join(path), staged).unwrap();
         }
