@@ -30,7 +30,8 @@ pub fn encode(value: &str) -> String {
 
 /// A model's or build's name as the data set uses it. A very long one keeps its beginning and gets a checksum.
 pub fn name(value: &str) -> String {
-    if encode(value).len() <= LONGEST {
+    // A byte becomes three at most.
+    if value.len() <= LONGEST / 3 || encode(value).len() <= LONGEST {
         return if value.is_empty() { UNKNOWN } else { value }.to_owned();
     }
     let mut kept = String::new();
