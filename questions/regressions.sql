@@ -61,8 +61,6 @@ figures AS (
 scores AS (
   SELECT
     *,
-    1.959964e0 + 2.372271e0 / freedom + 2.822496e0 / power(freedom, 2)
-      + 2.555852e0 / power(freedom, 3) + 1.589534e0 / power(freedom, 4) AS quantile,
     abs(mean / error) * (1e0 - 1e0 / (4e0 * freedom)) / sqrt(1e0 + power(mean / error, 2) / (2e0 * freedom)) AS score
   FROM figures
 ),
@@ -92,4 +90,5 @@ SELECT
   p,
   min(least(1e0, p * tests / place)) OVER (ORDER BY place DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS q
 FROM ranks
+JOIN student ON student.freedom = least(ranks.devices - 1, 10000)
 ORDER BY q, abs(mean) DESC, metric, model, build
