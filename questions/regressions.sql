@@ -2,9 +2,9 @@
 --
 -- Each build is compared with the one before it on devices that ran both: launches of the same application, boosted or not, and
 -- boots, as logarithms. The mean of a device's differences is one observation, so that neither a busy device nor other applications weigh
--- more. Rows of an unknown build are left out: they can be of several. p is that of Student's test, by its normal approximation
--- (Abramowitz and Stegun, 26.7.8 and 26.2.17). q is the smallest rate of false discoveries at which the row is one (Benjamini and
--- Hochberg, 1995), over all rows of this question.
+-- more. Rows of an unknown build are left out, because they can be of several, and builds that fewer than three devices ran. p is that of
+-- Student's test, by its normal approximation (Abramowitz and Stegun, 26.7.8 and 26.2.17). q is the smallest rate of false discoveries
+-- at which the row is one (Benjamini and Hochberg, 1995), over all rows of this question.
 WITH samples AS (
   SELECT
     'launch' AS metric, model, build, device, application, boosted,
@@ -30,6 +30,7 @@ builds AS (
     row_number() OVER (PARTITION BY metric, model ORDER BY sum(count * at_s) / sum(count), build) AS place
   FROM samples
   GROUP BY metric, model, build
+  HAVING count(DISTINCT device) > 2
 ),
 placed AS (
   SELECT samples.*, builds.place

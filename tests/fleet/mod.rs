@@ -1,7 +1,8 @@
 //! `brisk fleet` with the real DuckDB and the real Spark, on simulated fleets of which the truth is known.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -138,25 +139,57 @@ fn a_device_with_many_rows_counts_once() {
 
 // Verifies FLEET-6.
 #[test]
-fn rows_of_an_unknown_build_do_not_part_two_builds() {
+fn builds_that_cannot_be_compared_do_not_part_two_that_can() {
     if !has("duckdb") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let devices: Vec<Vec<String>> = (1..=4)
+    let devices: Vec<Vec<String>> = (1..=5)
         .map(|device| {
             let (before, after) = (1000 * device, 1100 * device + device * device);
-            vec![start("b1"), boot(before), start(""), boot(before), start("b2"), boot(after)]
+            // One device ran a build that no other did, the others one that they do not know.
+            let between = if device == 5 { "test" } else { "" };
+            vec![start("b1"), boot(before), start(between), boot(before), start("b2"), boot(after)]
         })
         .collect();
     import(folder.path(), &devices);
     let answers = &report(folder.path())["answers"];
-    assert_eq!(answers["boots"]["rows"].as_array().unwrap().len(), 3, "the unknown build has its length: {answers}");
+    assert_eq!(answers["boots"]["rows"].as_array().unwrap().len(), 4, "each build has its length: {answers}");
     let changes = answers["regressions"]["rows"].as_array().unwrap();
     assert_eq!(changes.len(), 1, "{changes:?}");
     assert_eq!(["build", "previous"].map(|key| &changes[0][key]), ["b2", "b1"]);
     let change = changes[0]["change_percent"].as_f64().unwrap();
-    assert!((change - 10.25).abs() < 0.1, "{change}");
+    assert!(changes[0]["devices"] == 5 && (change - 10.3).abs() < 0.1, "{changes:?}");
+}
+
+// Verifies FLEET-4.
+#[test]
+fn an_import_that_is_killed_at_any_moment_neither_loses_nor_repeats_rows() {
+    const ROUNDS: u64 = 24;
+    const DEVICES: u64 = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::create_dir(folder.join("exports")).unwrap();
+    let arguments = ["fleet", "import", "exports", "--to", "fleet", "--json"];
+    for round in 0..ROUNDS {
+        for device in round * DEVICES..(round + 1) * DEVICES {
+            let rows = [vec![start("b")], vec![boot(1000); 5]].concat();
+            std::fs::write(folder.join(format!("exports/{device}")), export(device, &rows)).unwrap();
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+        command.args(arguments).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut import = command.spawn().unwrap();
+        // Later in each round, so that another moment of an import is hit; after it in the last ones.
+        std::thread::sleep(Duration::from_millis(2 * round));
+        import.kill().unwrap();
+        import.wait().unwrap();
+    }
+    let report: Value = serde_json::from_str(&said(folder, &arguments)).unwrap();
+    let (devices, rows) = (ROUNDS * DEVICES, ROUNDS * DEVICES * 5);
+    assert_eq!((&report["total"]["devices"], &report["total"]["rows"]), (&devices.into(), &rows.into()), "{report}");
+    let files = brisk::fleet::import::files(&[folder.join("fleet/boots")]).unwrap();
+    let stored = files.iter().flat_map(|path| brisk::fleet::parquet_file::read(path).unwrap());
+    assert_eq!(stored.map(|batch| batch.num_rows() as u64).sum::<u64>(), rows);
 }
 
 // Verifies FLEET-5.
