@@ -91,7 +91,7 @@ impl<T> Field<T> {
     }
 }
 
-/// Of a count, a size or a time.
+/// The largest count, size or time.
 pub const LARGEST: i64 = 1_000_000_000_000;
 
 /// A count, a size or a time: whole and not negative. What no device can have measured is refused, as below.

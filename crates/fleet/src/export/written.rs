@@ -1,5 +1,5 @@
-//! Rows as brisk writes them: its order of keys, no space, no escape. Almost all lines are, and are read here without a look at every
-//! key of every kind. Any other line is left to `wire`, which reads what the format allows and says what is wrong.
+//! Rows as brisk writes them: keys in its order, no spaces, no escapes. Almost all lines are such, and are read here in one pass. Any
+//! other line is left to `wire`, which reads what the format allows and says what is wrong.
 
 use std::borrow::Cow;
 
