@@ -34,7 +34,8 @@ pub fn on_all_cpus_while<'a, T: Sync, R: Send>(
             joined.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         }),
     };
-    all.sort_unstable_by_key(|(index, _)| *index);
+    // A stable sort merges the threads' results, each of which is in order.
+    all.sort_by_key(|(index, _)| *index);
     all.into_iter().map(|(_, result)| result).collect()
 }
 
