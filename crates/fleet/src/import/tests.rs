@@ -174,17 +174,18 @@ fn one_import_at_a_time_writes_and_no_other_folder_is_taken() {
 }
 
 #[test]
-fn files_are_read_in_batches_and_a_pipe_does_not_block() {
+fn each_file_is_read_once_and_a_pipe_does_not_block() {
     let folder = tempfile::tempdir().unwrap();
     let exports = folder.path().join("exports");
     fs::create_dir_all(exports.join("more")).unwrap();
     for device in 0..20 {
         fs::write(exports.join(format!("more/{device}")), export(device, 0, 4, "m")).unwrap();
     }
-    rustix::fs::mknodat(rustix::fs::CWD, &exports.join("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let pipe = exports.join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     std::os::unix::fs::symlink("more", exports.join("link")).unwrap();
     let paths = files(&[exports, folder.path().join("exports/more/7")]).unwrap();
-    assert_eq!(paths.len(), 21, "each file once, and the pipe: {paths:?}");
+    assert!(paths.len() == 21 && paths.contains(&pipe), "each file once: {paths:?}");
     let mut importer = Importer::open(&folder.path().join("fleet"), NOW_S, Durability::Unsynced).unwrap();
     let mut batches = 0;
     add_files(&mut importer, &paths, |_| batches += 1).unwrap();
