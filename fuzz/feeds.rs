@@ -377,7 +377,6 @@ pub fn experiment(bytes: &[u8]) {
     }
 }
 
-/// A paper's file, and results to compare it with.
 /// An export as it is, and with a right trailer in place of its own: most damaged ones are refused for their checksum.
 pub fn fleet_export(bytes: &[u8]) {
     const NOW_S: i64 = 1_795_700_000;
@@ -399,6 +398,7 @@ pub fn fleet_export(bytes: &[u8]) {
     }
 }
 
+/// A paper's file, and results to compare it with.
 pub fn papers(bytes: &[u8]) {
     let text = text(bytes);
     let mut results = Results::default();

@@ -1,7 +1,7 @@
 -- How long does each build take to boot?
 --
--- The mean over devices of each device's mean, so that a device that boots often counts once. The interval is Student's, with its
--- quantile by Abramowitz and Stegun, 26.7.5. It needs three devices.
+-- The mean over devices of each device's mean, so that a device that boots often counts once. The interval is Student's. It needs
+-- three devices.
 WITH devices AS (
   SELECT
     model, build, device,
@@ -22,22 +22,15 @@ figures AS (
     CASE WHEN count(*) > 2 THEN stddev_samp(length_ms) / sqrt(count(*)) END AS error_ms,
     avg(kernel_ms) AS kernel_ms,
     avg(held_percent) AS held_percent,
-    avg(at_s) AS at_s,
-    CAST(count(*) - 1 AS DOUBLE) AS freedom
+    avg(at_s) AS at_s
   FROM devices
   GROUP BY model, build
-),
-quantiles AS (
-  SELECT
-    *,
-    CASE WHEN freedom > 1 THEN 1.959964e0 + 2.372271e0 / freedom + 2.822496e0 / power(freedom, 2)
-      + 2.555852e0 / power(freedom, 3) + 1.589534e0 / power(freedom, 4) END AS quantile
-  FROM figures
 )
 SELECT
   model, build, devices, boots, length_ms,
   length_ms - quantile * error_ms AS low_ms,
   length_ms + quantile * error_ms AS high_ms,
   kernel_ms, held_percent
-FROM quantiles
+FROM figures
+LEFT JOIN student ON student.freedom = least(figures.devices - 1, 10000)
 ORDER BY model, at_s, build

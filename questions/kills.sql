@@ -40,22 +40,15 @@ figures AS (
     avg(rate) AS kills_in_100_hours,
     CASE WHEN count(*) > 2 THEN stddev_samp(rate) / sqrt(count(*)) END AS error,
     avg(freed_kib) AS freed_kib,
-    avg(headroom_kib) AS headroom_kib,
-    CAST(count(*) - 1 AS DOUBLE) AS freedom
+    avg(headroom_kib) AS headroom_kib
   FROM devices
   GROUP BY memory_mib
-),
-quantiles AS (
-  SELECT
-    *,
-    CASE WHEN freedom > 1 THEN 1.959964e0 + 2.372271e0 / freedom + 2.822496e0 / power(freedom, 2)
-      + 2.555852e0 / power(freedom, 3) + 1.589534e0 / power(freedom, 4) END AS quantile
-  FROM figures
 )
 SELECT
   memory_mib, devices, hours, kills, foreground_kills, kills_in_100_hours,
-  greatest(kills_in_100_hours - quantile * error, 0e0) AS low,
+  CASE WHEN error IS NOT NULL THEN greatest(kills_in_100_hours - quantile * error, 0e0) END AS low,
   kills_in_100_hours + quantile * error AS high,
   freed_kib, headroom_kib
-FROM quantiles
+FROM figures
+LEFT JOIN student ON student.freedom = least(figures.devices - 1, 10000)
 ORDER BY memory_mib

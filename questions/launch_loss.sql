@@ -22,20 +22,14 @@ figures AS (
     avg(loss_ms) AS loss_ms,
     avg(100e0 * loss_ms / greatest(length_ms, 1e0)) AS loss_percent,
     CASE WHEN count(loss_ms) > 2 THEN stddev_samp(100e0 * loss_ms / greatest(length_ms, 1e0)) / sqrt(count(loss_ms)) END AS error,
-    CAST(count(loss_ms) - 1 AS DOUBLE) AS freedom
+    count(loss_ms) AS measured
   FROM devices
   GROUP BY model, governor, boosted
-),
-quantiles AS (
-  SELECT
-    *,
-    CASE WHEN freedom > 1 THEN 1.959964e0 + 2.372271e0 / freedom + 2.822496e0 / power(freedom, 2)
-      + 2.555852e0 / power(freedom, 3) + 1.589534e0 / power(freedom, 4) END AS quantile
-  FROM figures
 )
 SELECT
   model, governor, boosted, devices, launches, unknown, length_ms, loss_ms, loss_percent,
   loss_percent - quantile * error AS low_percent,
   loss_percent + quantile * error AS high_percent
-FROM quantiles
+FROM figures
+LEFT JOIN student ON student.freedom = least(figures.measured - 1, 10000)
 ORDER BY loss_percent DESC NULLS LAST, model, governor, boosted

@@ -2,8 +2,9 @@
 --
 -- Each build is compared with the one before it on devices that ran both: launches of the same application, boosted or not, and
 -- boots, as logarithms. The mean of a device's differences is one observation, so that neither a busy device nor other applications weigh
--- more. p is that of Student's test, by its normal approximation (Abramowitz and Stegun, 26.7.8 and 26.2.17). q is the smallest
--- rate of false discoveries at which the row is one (Benjamini and Hochberg, 1995), over all rows of this question.
+-- more. Rows of an unknown build are left out, because they can be of several, and builds that fewer than three devices ran. p is that of
+-- Student's test, by its normal approximation (Abramowitz and Stegun, 26.7.8 and 26.2.17). q is the smallest rate of false discoveries
+-- at which the row is one (Benjamini and Hochberg, 1995), over all rows of this question.
 WITH samples AS (
   SELECT
     'launch' AS metric, model, build, device, application, boosted,
@@ -11,7 +12,7 @@ WITH samples AS (
     avg(ln(greatest(length_ms, 1e0))) AS mean,
     avg(CAST(at_s AS DOUBLE)) AS at_s
   FROM launches
-  WHERE length_ms IS NOT NULL
+  WHERE length_ms IS NOT NULL AND build <> 'unknown'
   GROUP BY model, build, device, application, boosted
   UNION ALL
   SELECT
@@ -20,6 +21,7 @@ WITH samples AS (
     avg(ln(greatest(length_ms, 1e0))) AS mean,
     avg(CAST(at_s AS DOUBLE)) AS at_s
   FROM boots
+  WHERE build <> 'unknown'
   GROUP BY model, build, device, performance_held
 ),
 builds AS (
@@ -28,6 +30,7 @@ builds AS (
     row_number() OVER (PARTITION BY metric, model ORDER BY sum(count * at_s) / sum(count), build) AS place
   FROM samples
   GROUP BY metric, model, build
+  HAVING count(DISTINCT device) > 2
 ),
 placed AS (
   SELECT samples.*, builds.place
@@ -59,8 +62,6 @@ figures AS (
 scores AS (
   SELECT
     *,
-    1.959964e0 + 2.372271e0 / freedom + 2.822496e0 / power(freedom, 2)
-      + 2.555852e0 / power(freedom, 3) + 1.589534e0 / power(freedom, 4) AS quantile,
     abs(mean / error) * (1e0 - 1e0 / (4e0 * freedom)) / sqrt(1e0 + power(mean / error, 2) / (2e0 * freedom)) AS score
   FROM figures
 ),
@@ -90,4 +91,5 @@ SELECT
   p,
   min(least(1e0, p * tests / place)) OVER (ORDER BY place DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS q
 FROM ranks
+JOIN student ON student.freedom = least(ranks.devices - 1, 10000)
 ORDER BY q, abs(mean) DESC, metric, model, build

@@ -46,22 +46,15 @@ figures AS (
     count(*) AS devices,
     CAST(sum(launches) AS BIGINT) AS launches,
     avg(difference) AS mean,
-    CASE WHEN count(*) > 2 THEN stddev_samp(difference) / sqrt(count(*)) END AS error,
-    CAST(count(*) - 1 AS DOUBLE) AS freedom
+    CASE WHEN count(*) > 2 THEN stddev_samp(difference) / sqrt(count(*)) END AS error
   FROM differences
   GROUP BY mechanism, model
-),
-quantiles AS (
-  SELECT
-    *,
-    CASE WHEN freedom > 1 THEN 1.959964e0 + 2.372271e0 / freedom + 2.822496e0 / power(freedom, 2)
-      + 2.555852e0 / power(freedom, 3) + 1.589534e0 / power(freedom, 4) END AS quantile
-  FROM figures
 )
 SELECT
   mechanism, model, devices, launches,
   100e0 * (exp(mean) - 1) AS change_percent,
   100e0 * (exp(mean - quantile * error) - 1) AS low_percent,
   100e0 * (exp(mean + quantile * error) - 1) AS high_percent
-FROM quantiles
+FROM figures
+LEFT JOIN student ON student.freedom = least(figures.devices - 1, 10000)
 ORDER BY mechanism, model

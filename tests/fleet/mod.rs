@@ -1,7 +1,8 @@
 //! `brisk fleet` with the real DuckDB and the real Spark, on simulated fleets of which the truth is known.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -82,23 +83,38 @@ fn twenty_builds_without_a_regression_raise_no_alarm() {
     assert!(missed * 100 < rows.len() * 10, "{missed} of {} intervals miss the truth", rows.len());
 }
 
-/// An export of a device that booted once for each of `lengths_ms`.
-fn boots(device: u64, lengths_ms: &[u64]) -> String {
-    let at_s = 1_767_225_600;
+/// An export of a device with a row an hour, each given by its keys from `kind` on.
+fn export(device: u64, rows: &[String]) -> String {
+    let first_s = 1_767_225_600;
+    let exported_at_s = first_s + 3600 * rows.len();
     let mut text = format!(
-        r#"{{"brisk_telemetry":1,"device":"{device:016x}","model":"m","build":"b","kernel":"6.1.0","architecture":"x86_64","memory_kib":2048,"cpus":2,"governor":"","brisk":"0.1.0","exported_at_s":{at_s}}}
-{{"row":0,"at_s":{at_s},"boot":"","kind":"start","brisk":"0.1.0","build":"b","kernel":"6.1.0"}}
+        r#"{{"brisk_telemetry":1,"device":"{device:016x}","model":"m","build":"b","kernel":"6.1.0","architecture":"x86_64","memory_kib":2048,"cpus":2,"governor":"","brisk":"0.1.0","exported_at_s":{exported_at_s}}}
 "#
     );
-    for (index, length_ms) in lengths_ms.iter().enumerate() {
-        let row = index + 1;
-        text += &format!(
-            r#"{{"row":{row},"at_s":{at_s},"boot":"","kind":"boot","length_ms":{length_ms},"kernel_ms":null,"performance_held":null}}"#
-        );
+    for (row, keys) in rows.iter().enumerate() {
+        let at_s = first_s + 3600 * row;
+        text += &format!(r#"{{"row":{row},"at_s":{at_s},"boot":"",{keys}}}"#);
         text.push('\n');
     }
-    brisk::fleet::export::seal(&mut text, lengths_ms.len() as u64 + 1);
+    brisk::fleet::export::seal(&mut text, rows.len() as u64);
     text
+}
+
+fn start(build: &str) -> String {
+    format!(r#""kind":"start","brisk":"0.1.0","build":"{build}","kernel":"6.1.0""#)
+}
+
+fn boot(length_ms: u64) -> String {
+    format!(r#""kind":"boot","length_ms":{length_ms},"kernel_ms":null,"performance_held":null"#)
+}
+
+/// Writes the exports of devices 1, 2 and so on to `folder`, and imports them into its data set `fleet`.
+fn import(folder: &Path, devices: &[Vec<String>]) {
+    std::fs::create_dir(folder.join("exports")).unwrap();
+    for (device, rows) in (1..).zip(devices) {
+        std::fs::write(folder.join(format!("exports/{device}")), export(device, rows)).unwrap();
+    }
+    said(folder, &["fleet", "import", "exports", "--to", "fleet"]);
 }
 
 // Verifies FLEET-5.
@@ -108,11 +124,10 @@ fn a_device_with_many_rows_counts_once() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("exports")).unwrap();
-    for (device, lengths_ms) in [(1, &[1000][..]), (2, &[2000]), (3, &[3000; 20])] {
-        std::fs::write(folder.path().join(format!("exports/{device}")), boots(device, lengths_ms)).unwrap();
-    }
-    said(folder.path(), &["fleet", "import", "exports", "--to", "fleet"]);
+    let device = |boots: usize, length_ms| [vec![start("b")], vec![boot(length_ms); boots]].concat();
+    import(folder.path(), &[device(1, 1000), device(1, 2000), device(20, 3000)]);
+    // Python takes no module from the data set, which may be another user's.
+    std::fs::write(folder.path().join("fleet/json.py"), "raise SystemExit(9)").unwrap();
     let answer = &report(folder.path())["answers"]["boots"]["rows"][0];
     assert_eq!((&answer["devices"], &answer["boots"]), (&3.into(), &22.into()), "{answer}");
     let [mean, low, high] = ["length_ms", "low_ms", "high_ms"].map(|key| answer[key].as_f64().unwrap());
@@ -120,6 +135,77 @@ fn a_device_with_many_rows_counts_once() {
     // Student's quantile for two degrees of freedom is 4.303, and the mean's standard error 1000 / sqrt(3).
     let half = 4.303 * 1000.0 / 3f64.sqrt();
     assert!((high - mean - half).abs() < half / 100.0 && (mean - low - half).abs() < half / 100.0, "{answer}");
+}
+
+// Verifies FLEET-6.
+#[test]
+fn builds_that_cannot_be_compared_do_not_part_two_that_can() {
+    if !has("duckdb") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let devices: Vec<Vec<String>> = (1..=5)
+        .map(|device| {
+            let (before, after) = (1000 * device, 1100 * device + device * device);
+            // One device ran a build that no other did, the others one that they do not know.
+            let between = if device == 5 { "test" } else { "" };
+            vec![start("b1"), boot(before), start(between), boot(before), start("b2"), boot(after)]
+        })
+        .collect();
+    import(folder.path(), &devices);
+    let answers = &report(folder.path())["answers"];
+    assert_eq!(answers["boots"]["rows"].as_array().unwrap().len(), 4, "each build has its length: {answers}");
+    let changes = answers["regressions"]["rows"].as_array().unwrap();
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    assert_eq!(["build", "previous"].map(|key| &changes[0][key]), ["b2", "b1"]);
+    let change = changes[0]["change_percent"].as_f64().unwrap();
+    assert!(changes[0]["devices"] == 5 && (change - 10.3).abs() < 0.1, "{changes:?}");
+}
+
+// Verifies FLEET-4.
+#[test]
+fn an_import_that_is_killed_at_any_moment_neither_loses_nor_repeats_rows() {
+    const ROUNDS: u64 = 24;
+    const DEVICES: u64 = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::create_dir(folder.join("exports")).unwrap();
+    let arguments = ["fleet", "import", "exports", "--to", "fleet", "--json"];
+    for round in 0..ROUNDS {
+        for device in round * DEVICES..(round + 1) * DEVICES {
+            let rows = [vec![start("b")], vec![boot(1000); 5]].concat();
+            std::fs::write(folder.join(format!("exports/{device}")), export(device, &rows)).unwrap();
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+        command.args(arguments).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut import = command.spawn().unwrap();
+        // Later in each round, so that another moment of an import is hit; after it in the last ones.
+        std::thread::sleep(Duration::from_millis(2 * round));
+        import.kill().unwrap();
+        import.wait().unwrap();
+    }
+    let report: Value = serde_json::from_str(&said(folder, &arguments)).unwrap();
+    let (devices, rows) = (ROUNDS * DEVICES, ROUNDS * DEVICES * 5);
+    assert_eq!((&report["total"]["devices"], &report["total"]["rows"]), (&devices.into(), &rows.into()), "{report}");
+    let files = brisk::fleet::import::files(&[folder.join("fleet/boots")]).unwrap();
+    let stored = files.iter().flat_map(|path| brisk::fleet::parquet_file::read(path).unwrap());
+    assert_eq!(stored.map(|batch| batch.num_rows() as u64).sum::<u64>(), rows);
+}
+
+// Verifies FLEET-5.
+#[test]
+fn the_kills_of_two_devices_have_no_interval() {
+    if !has("duckdb") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let hour = r#""kind":"hour","period_s":3600,"uptime_s":3600,"memory_some_ms":null,"memory_full_ms":null,"cpu_some_ms":null,"io_some_ms":null,"lookup_hits":null,"lookup_misses":null,"cpu_ms":1,"resident_kib":1,"dropped_rows":0"#;
+    let kill = r#""kind":"kill","application":"00000000000000cc","name":null,"freed_kib":-7,"oom_score_adj":900,"headroom_kib":9"#;
+    let device = |kills: usize| [vec![start("b"), hour.to_owned()], vec![kill.to_owned(); kills]].concat();
+    import(folder.path(), &[device(1), device(3)]);
+    let answer = &report(folder.path())["answers"]["kills"]["rows"][0];
+    assert_eq!(["low", "high"].map(|key| &answer[key]), [&Value::Null; 2], "{answer}");
+    assert_eq!((&answer["kills_in_100_hours"], &answer["freed_kib"]), (&200.0.into(), &(-7.0).into()), "{answer}");
 }
 
 /// The answers of an engine as text: numbers to nine digits, because sums are added in another order.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Devices;
 use crate::fault::DatasetError;
+use crate::parallel::on_all_cpus;
 use crate::state::{self, ContentHash, Files};
 use crate::table::SCHEMA;
 
@@ -129,9 +130,10 @@ impl Dataset {
         &self.folder
     }
 
-    /// Where an import writes the file that will be `path` below the folder.
+    /// Where an import writes the file that will be `path` below the folder. All lie side by side: no two have the same name, and
+    /// folders would cost as much as their files.
     pub fn staged(&self, path: &str) -> PathBuf {
-        self.folder.join(STAGING).join(path)
+        self.folder.join(STAGING).join(path.rsplit_once('/').map_or(path, |(_, name)| name))
     }
 
     /// Makes the staged files `paths` part of the data set, with `rows` new rows and the hashes of `imported` files.
@@ -153,22 +155,26 @@ impl Dataset {
     /// Moves what is pending, and removes what no manifest names.
     fn recover(&mut self) -> Result<(), DatasetError> {
         let pending = std::mem::take(&mut self.manifest.pending);
-        for path in &pending {
-            let (from, to) = (self.staged(path), self.folder.join(path));
-            if let Some(folder) = to.parent() {
-                fs::create_dir_all(folder).map_err(DatasetError::io("create", folder))?;
-            }
-            match fs::rename(&from, &to) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => {}
-                moved => moved.map_err(DatasetError::io("move", &from))?,
-            }
-        }
+        let moved = on_all_cpus(&pending, |path| self.move_to_place(path));
+        moved.into_iter().collect::<Result<(), _>>()?;
         if !pending.is_empty() {
             self.sync()?;
             self.write_manifest(self.manifest.clone())?;
         }
         remove_folder(&self.folder.join(STAGING))?;
         self.remove_old_state()
+    }
+
+    /// Moves a staged file to its place, if it is not there.
+    fn move_to_place(&self, path: &str) -> Result<(), DatasetError> {
+        let (from, to) = (self.staged(path), self.folder.join(path));
+        if let Some(folder) = to.parent() {
+            fs::create_dir_all(folder).map_err(DatasetError::io("create", folder))?;
+        }
+        match fs::rename(&from, &to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => Ok(()),
+            moved => moved.map_err(DatasetError::io("move", &from)),
+        }
     }
 
     /// Reads devices and files.

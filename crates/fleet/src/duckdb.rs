@@ -84,7 +84,7 @@ impl DuckDb {
     /// When neither is there.
     pub fn find() -> Result<Self, DuckDbError> {
         let works = |program: &str, arguments: &[&str]| {
-            let mut command = Command::new(program);
+            let mut command = command(program);
             command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             command.status().is_ok_and(|status| status.success())
         };
@@ -113,11 +113,18 @@ impl DuckDb {
     }
 }
 
+/// The command `program`. Python (3.11 or newer) takes no module from the folder where it runs: the data set may be another user's.
+fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("PYTHONSAFEPATH", "1");
+    command
+}
+
 fn python(folder: &Path, views: &str, questions: &[Question]) -> Result<BTreeMap<&'static str, Answer>, DuckDbError> {
     let asked: Vec<Value> =
         questions.iter().map(|question| json!({"name": question.name, "sql": question.sql})).collect();
     let input = json!({"views": views, "questions": asked}).to_string();
-    let mut command = Command::new("python3");
+    let mut command = command("python3");
     let output = run(command.args(["-c", PROGRAM]).current_dir(folder), "python3", &input)?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines();
@@ -137,7 +144,7 @@ fn python(folder: &Path, views: &str, questions: &[Question]) -> Result<BTreeMap
 }
 
 fn command_line(folder: &Path, views: &str, question: Question) -> Result<Answer, DuckDbError> {
-    let mut command = Command::new("duckdb");
+    let mut command = command("duckdb");
     command.args(["-batch", "-bail", "-json"]).current_dir(folder);
     let output = run(&mut command, "duckdb", &format!("{views}{};\n", question.sql))?;
     if !output.status.success() {

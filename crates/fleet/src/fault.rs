@@ -106,6 +106,9 @@ pub enum DatasetError {
     /// There is none.
     #[error("{0} is no data set: make one with brisk fleet import FOLDER --to {0}")]
     Missing(String),
+    /// Simulated rows would be among others for ever.
+    #[error("{0} has rows: name another folder for simulated devices, or remove this one")]
+    NotEmpty(String),
     /// An import has not ended.
     #[error("an import into {0} has not ended; if none is running, brisk fleet import --to {0} completes it")]
     Interrupted(String),

@@ -2,7 +2,7 @@
 //! `questions/`.
 //!
 //! [`export`] reads what a device wrote and decides whether it is good; [`import`] brings the rows of good exports into a
-//! [`dataset`], each once. [`question`] has the SQL, [`engine`] runs it, [`report`] makes a page of the answers, and
+//! [`dataset`], each once. [`question`] has the SQL, [`duckdb`] runs it, [`report`] makes a page of the answers, and
 //! [`simulate`] draws a fleet of which the truth is known.
 
 pub mod answers;

@@ -4,21 +4,24 @@ use std::fs::File;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use parquet::basic::{Compression, Encoding};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
 use crate::fault::DatasetError;
 use crate::table::{SCHEMA, SCHEMA_KEY, TABLE_KEY, Table};
 
-/// Snappy: written and read several times as fast as zstd, and known to every engine.
+/// Snappy: written and read several times as fast as zstd, and known to every engine. Most files have a page a column, so that indexes
+/// of pages tell nothing.
 fn properties(table: &str) -> WriterPropertiesBuilder {
     let metadata = [(SCHEMA_KEY, SCHEMA.to_string()), (TABLE_KEY, table.to_owned())];
     WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
         .set_created_by(concat!("brisk ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(metadata.map(|(key, value)| KeyValue::new(key.to_owned(), value)).to_vec()))
 }
@@ -54,8 +57,10 @@ fn write(path: &Path, properties: WriterProperties, rows: &RecordBatch) -> Resul
         std::fs::create_dir_all(folder).map_err(DatasetError::io("create", folder))?;
     }
     let file = File::create_new(path).map_err(DatasetError::io("create", path))?;
+    // The schema as Arrow has it is of no use to an engine, and larger than a small file's rows.
+    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
     let mut writer =
-        ArrowWriter::try_new(file, rows.schema(), Some(properties)).map_err(DatasetError::parquet(path))?;
+        ArrowWriter::try_new_with_options(file, rows.schema(), options).map_err(DatasetError::parquet(path))?;
     writer.write(rows).map_err(DatasetError::parquet(path))?;
     writer.close().map_err(DatasetError::parquet(path))?;
     Ok(())

@@ -14,9 +14,12 @@ pub fn encode(value: &str) -> String {
     if value.is_empty() {
         return UNKNOWN.to_owned();
     }
+    // Words for no value: DuckDB reads the one as NULL, Spark the other. Encoded, they are texts.
+    let is_reserved = value.eq_ignore_ascii_case("null") || value == "__HIVE_DEFAULT_PARTITION__";
     let mut encoded = String::with_capacity(value.len());
-    for byte in value.bytes() {
+    for (index, byte) in value.bytes().enumerate() {
         match byte {
+            _ if is_reserved && index == 0 => drop(write!(encoded, "%{byte:02X}")),
             b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'.' | b'_' | b'-' => encoded.push(char::from(byte)),
             // Writing to a String cannot fail.
             other => drop(write!(encoded, "%{other:02X}")),
@@ -27,7 +30,8 @@ pub fn encode(value: &str) -> String {
 
 /// A model's or build's name as the data set uses it. A very long one keeps its beginning and gets a checksum.
 pub fn name(value: &str) -> String {
-    if encode(value).len() <= LONGEST {
+    // A byte becomes three at most.
+    if value.len() <= LONGEST / 3 || encode(value).len() <= LONGEST {
         return if value.is_empty() { UNKNOWN } else { value }.to_owned();
     }
     let mut kept = String::new();
@@ -71,6 +75,9 @@ mod tests {
             ("a=b%c+d", "a%3Db%25c%2Bd"),
             ("\u{e4}\0\n", "%C3%A4%00%0A"),
             ("", "unknown"),
+            ("NULL", "%4EULL"),
+            ("nullable", "nullable"),
+            ("__HIVE_DEFAULT_PARTITION__", "%5F_HIVE_DEFAULT_PARTITION__"),
         ] {
             assert_eq!(encode(value), expected, "{value:?}");
         }

@@ -1,4 +1,4 @@
-//! The questions: SQL that DuckDB and Spark understand alike, over a view for each table.
+//! The questions: SQL that DuckDB and Spark understand alike, over a view for each table and one of Student's quantiles.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -32,6 +32,10 @@ pub enum Engine {
     Spark,
 }
 
+/// The quantiles of 95 % intervals by degrees of freedom (Abramowitz and Stegun, 26.7.5). From 10,000 on, questions use the last one.
+const STUDENT: &str = "SELECT freedom, 1.959964e0 + 2.372271e0 / freedom + 2.822496e0 / power(freedom, 2) \
+     + 2.555852e0 / power(freedom, 3) + 1.589534e0 / power(freedom, 4) AS quantile FROM range(2, 10001) AS numbers(freedom)";
+
 impl Question {
     /// The question in words.
     pub fn title(self) -> &'static str {
@@ -50,8 +54,8 @@ pub fn find(name: &str) -> Option<Question> {
     ALL.into_iter().find(|question| question.name == name)
 }
 
-/// Statements that make a view of each table of the data set `folder`, each ended by a semicolon. `prefix` is what leads to the
-/// folder from where the engine runs: empty, or a path that ends with `/`.
+/// Statements that make the views of the data set `folder`, each ended by a semicolon. `prefix` is what leads to the folder from where
+/// the engine runs: empty, or a path that ends with `/`.
 pub fn views(engine: Engine, folder: &Path, prefix: &str) -> String {
     let mut script = String::new();
     if engine == Engine::Spark {
@@ -71,7 +75,7 @@ pub fn views(engine: Engine, folder: &Path, prefix: &str) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(script, "CREATE OR REPLACE TEMPORARY VIEW {name} {source};");
     }
-    script
+    script + "CREATE OR REPLACE TEMPORARY VIEW student AS " + STUDENT + ";\n"
 }
 
 /// A table without rows, where no device has sent any.

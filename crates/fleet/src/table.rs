@@ -1,6 +1,5 @@
 //! The tables of the data set: one for each kind of row, with a schema whose version is in every file.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder};
@@ -137,8 +136,7 @@ impl Table {
                 Field::new(name, data, nullable)
             })
             .collect();
-        let metadata = [(SCHEMA_KEY, SCHEMA.to_string()), (TABLE_KEY, self.name().to_owned())];
-        Schema::new(fields).with_metadata(HashMap::from(metadata.map(|(key, value)| (key.to_owned(), value))))
+        Schema::new(fields)
     }
 
     /// The columns that grow with each row, and compress best as differences.
@@ -171,29 +169,19 @@ enum Column {
 pub struct Rows {
     table: Table,
     columns: Vec<Column>,
-    count: usize,
 }
 
 impl Rows {
     /// None yet.
     pub fn new(table: Table) -> Self {
+        // Without room for a thousand rows: there are as many partitions as days, builds and models, and most are small.
         let columns = table.columns().map(|(_, kind)| match kind {
-            Type::Long | Type::MaybeLong => Column::Long(Int64Builder::new()),
-            Type::MaybeDouble => Column::Double(Float64Builder::new()),
-            Type::Flag | Type::MaybeFlag => Column::Flag(BooleanBuilder::new()),
-            Type::Text | Type::MaybeText => Column::Text(StringBuilder::new()),
+            Type::Long | Type::MaybeLong => Column::Long(Int64Builder::with_capacity(0)),
+            Type::MaybeDouble => Column::Double(Float64Builder::with_capacity(0)),
+            Type::Flag | Type::MaybeFlag => Column::Flag(BooleanBuilder::with_capacity(0)),
+            Type::Text | Type::MaybeText => Column::Text(StringBuilder::with_capacity(0, 0)),
         });
-        Self { table, columns: columns.collect(), count: 0 }
-    }
-
-    /// How many.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// True where there is none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
+        Self { table, columns: columns.collect() }
     }
 
     /// Appends a row of this table from `export`.
@@ -223,7 +211,6 @@ impl Rows {
             }
             Fact::Switch { mechanism, active, reason } => put(own, [text(mechanism), flag(*active), text(reason)]),
         }
-        self.count += 1;
     }
 
     /// All rows, which are removed here.
@@ -239,7 +226,6 @@ impl Rows {
                 Column::Text(builder) => Arc::new(builder.finish()),
             }
         });
-        self.count = 0;
         RecordBatch::try_new(Arc::new(self.table.schema()), columns.collect()).expect("columns of the table's schema")
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -15,6 +16,8 @@ use brisk_sys::time::wall_s;
 
 /// Faults that are printed; the folder has all of them.
 const PRINTED_FAULTS: usize = 10;
+/// How long the import says nothing.
+const NOTE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Arguments of `brisk fleet import`.
 #[derive(Debug, clap::Args)]
@@ -60,8 +63,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let paths = import::files(&arguments.folders).context("cannot list the exports")?;
     let mut importer = Importer::open(&arguments.to, wall_s().cast_signed(), Durability::Synced)?;
     let count = paths.len();
+    let mut noted = Instant::now();
     import::add_files(&mut importer, &paths, |summary| {
-        if summary.files < count as u64 {
+        if noted.elapsed() >= NOTE_PERIOD {
+            noted = Instant::now();
             note!("{} of {count} files, {} new rows", summary.files, summary.rows);
         }
     })?;

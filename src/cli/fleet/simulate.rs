@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Builds that follow each other in that time
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     builds: u16,
-    /// The data set; it is created if it does not exist
+    /// The data set, which is created; one with rows is refused
     #[arg(long, value_name = "DATASET")]
     to: PathBuf,
     /// The build with slower launches, counted from 1

@@ -12,8 +12,8 @@ use brisk_fleet::question::{self, Engine, Question};
 /// Arguments of `brisk fleet sql`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints what opens the data set as views, one for each kind of row, and then the
-questions. Only the views differ between the engines.
+Prints what makes the views, one for each kind of row and one of Student's quantiles, and
+then the questions. Only the views differ between the engines.
 
 Examples:
   brisk fleet sql fleet | duckdb

@@ -3,6 +3,7 @@
 
 mod text;
 mod wire;
+mod written;
 
 pub use text::Text;
 
@@ -128,12 +129,17 @@ impl<'a> Export<'a> {
     /// The fault for which the whole file is set aside.
     pub fn parse(bytes: &'a [u8], now_s: i64) -> Result<Self, Fault> {
         let (first, after) = split_line(bytes).unwrap_or((bytes, &[]));
-        let version = wire::version(first).ok_or(Fault::Foreign)?;
+        let header = wire::header(first);
+        let version = match &header {
+            Ok((version, _)) => *version,
+            // Another version may have other keys.
+            Err(_) => wire::version(first).ok_or(Fault::Foreign)?,
+        };
         if version != FORMAT {
             return Err(Fault::OtherVersion(version));
         }
         let body = checked_body(bytes, first.len() + 1)?;
-        let header = wire::header(first).map_err(|what| Fault::Line { line: 1, what })?;
+        let (_, header) = header.map_err(|what| Fault::Line { line: 1, what })?;
         let exported_at_s = header.exported_at_s;
         if exported_at_s < EARLIEST_S || exported_at_s > now_s.saturating_add(TOLERANCE_S) {
             return Err(Fault::ExportClock { exported_at_s });
@@ -144,8 +150,8 @@ impl<'a> Export<'a> {
         })?;
         let mut reading = Reading::new(exported_at_s, body.rows);
         for (index, line) in lines.split_terminator('\n').enumerate() {
-            let wire = wire::row(line).map_err(|what| Fault::Line { line: index + 2, what })?;
-            reading.take(wire, line, index + 2)?;
+            let row = written::row(line).map_or_else(|| wire::row(line), Ok);
+            reading.take(row.map_err(|what| Fault::Line { line: index + 2, what })?, line, index + 2)?;
         }
         if reading.count != body.rows {
             return Err(Fault::RowCount { stated: body.rows, found: reading.count });

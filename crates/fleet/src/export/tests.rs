@@ -18,7 +18,7 @@ fn export(exported_at_s: i64, rows: &[String]) -> String {
 
 fn kill(row: u64, at_s: i64) -> String {
     format!(
-        r#"{{"row":{row},"at_s":{at_s},"boot":"00000000000000bb","kind":"kill","application":"00000000000000cc","name":null,"freed_kib":7,"oom_score_adj":-900,"headroom_kib":-9}}"#
+        r#"{{"row":{row},"at_s":{at_s},"boot":"00000000000000bb","kind":"kill","application":"00000000000000cc","name":null,"freed_kib":-7,"oom_score_adj":-900,"headroom_kib":-9}}"#
     )
 }
 
@@ -48,7 +48,7 @@ fn each_kind_of_row_is_read() {
         governor: Text("schedutil".into()),
     };
     let boot = Fact::Boot { length_ms: 9000, kernel_ms: Some(1200), performance_held: None };
-    let kill = Fact::Kill { application: 0xcc, name: None, freed_kib: Some(7), oom_score_adj: -900, headroom_kib: -9 };
+    let kill = Fact::Kill { application: 0xcc, name: None, freed_kib: Some(-7), oom_score_adj: -900, headroom_kib: -9 };
     assert_eq!(read.rows.iter().map(|row| row.fact.clone()).collect::<Vec<_>>(), [launch, boot, kill]);
     let builds: Vec<&str> = read.rows.iter().map(|row| &*read.systems[row.system].build).collect();
     assert_eq!(builds, ["", "b/2", "b/2"], "the build is that of the last start before the row");
@@ -71,7 +71,7 @@ fn a_file_that_is_not_good_is_refused_with_its_fault() {
         (good.replace("telemetry\":1", "telemetry\":2"), "other format", "has format 2"),
         (good.trim_end().to_owned(), "half file", "half a file"),
         (header(NOW_S) + "\n" + &kill(1, NOW_S) + "\n", "half file", "half a file"),
-        (good.replace("freed_kib\":7", "freed_kib\":8"), "damaged", "checksum"),
+        (good.replace("freed_kib\":-7", "freed_kib\":-8"), "damaged", "checksum"),
         (sealed(&["{}".to_owned()]), "damaged", "line 2: missing field"),
         (sealed(&[kill(1, NOW_S), kill(1, NOW_S)]), "damaged", "row 1 follows row 1"),
         (sealed(&[line(LAUNCH), String::new()]), "damaged", "line 3"),
@@ -107,6 +107,30 @@ fn small_steps_of_the_clock_and_rows_before_it_was_set_are_no_fault() {
     assert_eq!(read.rows.iter().map(|row| row.row).collect::<Vec<_>>(), [5, 7, 8]);
     assert_eq!(read.undated, [(4, rows[0].as_str())]);
     assert_eq!(read.ranges, [(4, 5), (7, 8)]);
+}
+
+/// What brisk writes is read without serde, and nothing else is read otherwise than by it.
+// Verifies FLEET-3.
+#[test]
+fn a_row_as_brisk_writes_it_is_what_serde_reads() {
+    let rows = [START, LAUNCH, BOOT, HOUR, TRIAL, SWITCH].map(line);
+    for row in rows.into_iter().chain([kill(7, NOW_S)]) {
+        let read = written::row(&row).unwrap_or_else(|| panic!("left to serde: {row}"));
+        assert_eq!(Ok(read), wire::row(&row), "{row}");
+        let same = |text: &str| {
+            if let Some(read) = written::row(text) {
+                assert_eq!(Ok(read), wire::row(text), "{text}");
+            }
+        };
+        for at in 0..=row.len() {
+            for inserted in "|0|7|-|.|e|\"|\\|/|,|}| |\n|\u{7f}|\u{e4}|null|1234567890123".split('|') {
+                same(&format!("{}{inserted}{}", &row[..at], &row[at..]));
+                if let Some(after) = row.get(at + 1..) {
+                    same(&format!("{}{inserted}{after}", &row[..at]));
+                }
+            }
+        }
+    }
 }
 
 // Verifies FLEET-3.

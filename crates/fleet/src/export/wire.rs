@@ -31,7 +31,7 @@ pub fn trailer(line: &[u8]) -> Option<Trailer> {
 #[serde(deny_unknown_fields)]
 struct WireHeader<'a> {
     #[serde(rename = "brisk_telemetry")]
-    _version: u64,
+    version: u64,
     device: Hash,
     #[serde(borrow)]
     model: Text<'a>,
@@ -50,10 +50,12 @@ struct WireHeader<'a> {
     exported_at_s: i64,
 }
 
-pub fn header(line: &[u8]) -> Result<Header<'_>, String> {
+/// The first line with the format's version.
+pub fn header(line: &[u8]) -> Result<(u64, Header<'_>), String> {
     let header: WireHeader<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let WireHeader { device, model, architecture, memory_kib, cpus, exported_at_s, .. } = header;
-    Ok(Header { device: device.0, model, architecture, memory_kib: memory_kib.0, cpus: cpus.0, exported_at_s })
+    let WireHeader { version, device, model, architecture, memory_kib, cpus, exported_at_s, .. } = header;
+    let (memory_kib, cpus) = (memory_kib.0, cpus.0);
+    Ok((version, Header { device: device.0, model, architecture, memory_kib, cpus, exported_at_s }))
 }
 
 /// A key's value, if it is there.
@@ -89,6 +91,9 @@ impl<T> Field<T> {
     }
 }
 
+/// The largest count, size or time.
+pub const LARGEST: i64 = 1_000_000_000_000;
+
 /// A count, a size or a time: whole and not negative. What no device can have measured is refused, as below.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Whole(i64);
@@ -96,7 +101,7 @@ struct Whole(i64);
 impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = i64::deserialize(deserializer)?;
-        let is_possible = (0..=1_000_000_000_000).contains(&number);
+        let is_possible = (0..=LARGEST).contains(&number);
         if is_possible { Ok(Self(number)) } else { Err(serde::de::Error::custom("a number is out of range")) }
     }
 }
@@ -175,7 +180,7 @@ wire_row! {
     boosted: bool,
     kernel_ms: Whole,
     performance_held: bool,
-    freed_kib: Whole,
+    freed_kib: i64,
     oom_score_adj: i16,
     headroom_kib: i64,
     period_s: Whole,
@@ -194,6 +199,7 @@ wire_row! {
 }
 
 /// A line between header and trailer.
+#[derive(Debug, PartialEq)]
 pub struct Row<'a> {
     pub row: u64,
     pub at_s: i64,
@@ -202,6 +208,7 @@ pub struct Row<'a> {
 }
 
 /// What a row says.
+#[derive(Debug, PartialEq)]
 pub enum Content<'a> {
     /// What runs from here on.
     Start(System<'a>),
@@ -266,7 +273,7 @@ fn kill(wire: WireRow<'_>) -> Result<Fact<'_>, String> {
     Ok(Fact::Kill {
         application: wire.application.required("application")?.0,
         name: wire.name.nullable("name")?,
-        freed_kib: whole(wire.freed_kib, "freed_kib")?,
+        freed_kib: wire.freed_kib.nullable("freed_kib")?,
         oom_score_adj: i64::from(wire.oom_score_adj.required("oom_score_adj")?),
         headroom_kib: wire.headroom_kib.required("headroom_kib")?,
     })

@@ -25,32 +25,36 @@ struct Reason<'a> {
 /// The folder, and which files are in it.
 pub struct SetAside {
     folder: PathBuf,
-    /// Names without their endings.
-    names: HashSet<String>,
+    /// The hashes by which refused files are named.
+    refused: HashSet<ContentHash>,
 }
 
 impl SetAside {
     /// Reads which files are there.
     pub fn open(dataset: &Path) -> Result<Self, DatasetError> {
         let folder = dataset.join(SET_ASIDE);
-        let names = match fs::read_dir(&folder) {
+        let hash = |path: &Path| ContentHash::from_str_radix(path.file_stem()?.to_str()?, 16).ok();
+        let refused = match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => HashSet::new(),
             entries => entries
                 .map_err(DatasetError::io("read", &folder))?
-                .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned()))
+                .filter_map(|entry| hash(&entry.ok()?.path()))
                 .collect(),
         };
-        Ok(Self { folder, names })
+        Ok(Self { folder, refused })
     }
 
     /// Keeps a refused file and its reason. One that cannot be read leaves only a reason, named by its path.
     pub fn file(&mut self, bytes: Option<&[u8]>, name: &str, fault: &Fault) -> Result<(), DatasetError> {
-        let stem = format!("{:032x}", XxHash3_128::oneshot(bytes.unwrap_or(name.as_bytes())));
-        self.put(&stem, bytes, &Reason { file: name, kind: fault.kind(), reason: &fault.to_string() })
+        let hash = XxHash3_128::oneshot(bytes.unwrap_or(name.as_bytes()));
+        let reason = Reason { file: name, kind: fault.kind(), reason: &fault.to_string() };
+        self.put(&format!("{hash:032x}"), bytes, &reason)?;
+        self.refused.insert(hash);
+        Ok(())
     }
 
     /// Keeps the undated rows of the imported file with this hash.
-    pub fn rows(&mut self, hash: ContentHash, name: &str, lines: &[&str]) -> Result<(), DatasetError> {
+    pub fn rows(&self, hash: ContentHash, name: &str, lines: &[&str]) -> Result<(), DatasetError> {
         let reason = "rows from before 2020: the device's clock was not set, so their day is not known";
         let text = lines.join("\n") + "\n";
         self.put(
@@ -60,19 +64,24 @@ impl SetAside {
         )
     }
 
-    /// Removes a file that was refused before and is imported now, for example because its time has come.
+    /// What was refused before of the good file `name` with this hash: its time has come, or it can be read again.
+    pub fn outdated(&self, hash: ContentHash, name: &str) -> impl Iterator<Item = ContentHash> {
+        let hashes = [hash, XxHash3_128::oneshot(name.as_bytes())];
+        hashes.into_iter().filter(move |hash| self.refused.contains(hash))
+    }
+
+    /// Removes a refused file and its reason.
     pub fn forget(&mut self, hash: ContentHash) -> Result<(), DatasetError> {
-        let stem = format!("{hash:032x}");
-        if self.names.remove(&stem) {
+        if self.refused.remove(&hash) {
             for ending in ["reason", "export"] {
-                let path = self.folder.join(format!("{stem}.{ending}"));
+                let path = self.folder.join(format!("{hash:032x}.{ending}"));
                 durable_file::remove(&path).map_err(DatasetError::io("remove", &path))?;
             }
         }
         Ok(())
     }
 
-    fn put(&mut self, stem: &str, bytes: Option<&[u8]>, reason: &Reason<'_>) -> Result<(), DatasetError> {
+    fn put(&self, stem: &str, bytes: Option<&[u8]>, reason: &Reason<'_>) -> Result<(), DatasetError> {
         fs::create_dir_all(&self.folder).map_err(DatasetError::io("create", &self.folder))?;
         let path = self.folder.join(format!("{stem}.export"));
         if let Some(bytes) = bytes.filter(|_| !path.exists()) {
@@ -87,9 +96,7 @@ impl SetAside {
         if fs::read_to_string(&path).is_ok_and(|before| before == text) {
             return Ok(());
         }
-        durable_file::replace(&path, &text, 0o644).map_err(DatasetError::io("write", &path))?;
-        self.names.insert(stem.to_owned());
-        Ok(())
+        durable_file::replace(&path, &text, 0o644).map_err(DatasetError::io("write", &path))
     }
 }
 

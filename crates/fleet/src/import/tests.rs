@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
@@ -121,7 +122,39 @@ fn a_file_whose_time_has_come_leaves_the_folder_of_refused_ones() {
     early.add(&[source(&file)]).unwrap();
     assert_eq!(early.commit().unwrap().set_aside["clock off"], 1);
     drop(early);
+    let set_aside = || fs::read_dir(folder.path().join("set-aside")).unwrap().count();
     assert_eq!(import(folder.path(), &[file]).imported, 1);
+    assert_eq!(set_aside(), 0);
+    let add = |bytes: Result<Vec<u8>, Fault>| {
+        let mut importer = Importer::open(folder.path(), NOW_S, Durability::Unsynced).unwrap();
+        importer.add(&[Source { name: "export".to_owned(), bytes }]).unwrap();
+        importer.commit().unwrap()
+    };
+    assert_eq!(add(Err(Fault::Unreadable("input/output error".to_owned()))).set_aside["unreadable"], 1);
+    assert_eq!(set_aside(), 1, "a reason only");
+    assert_eq!(add(Ok(export(1, 3, 4, "m"))).imported, 1);
+    assert_eq!(set_aside(), 0);
+}
+
+// Verifies FLEET-4.
+#[test]
+fn a_refused_copy_is_kept_until_its_rows_are_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = export(1, 0, 2, "m");
+    let importer = |now_s| {
+        let mut importer = Importer::open(folder.path(), now_s, Durability::Unsynced).unwrap();
+        importer.add(&[source(&file)]).unwrap();
+        importer
+    };
+    importer(NOW_S - 200_000).commit().unwrap();
+    let copies = tree(&folder.path().join("set-aside"));
+    assert_eq!(copies.len(), 2, "the file and its reason");
+    drop(importer(NOW_S));
+    assert_eq!(tree(&folder.path().join("set-aside")), copies);
+    importer(NOW_S).commit().unwrap();
+    // As an import that dies between its commit and the removal leaves it.
+    copies.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    assert_eq!(importer(NOW_S).commit().unwrap().known, 1);
     assert_eq!(fs::read_dir(folder.path().join("set-aside")).unwrap().count(), 0);
 }
 
@@ -138,6 +171,27 @@ fn one_import_at_a_time_writes_and_no_other_folder_is_taken() {
     let refused = Importer::open(other.path(), NOW_S, Durability::Unsynced).map(drop);
     assert!(matches!(refused, Err(DatasetError::Foreign(_))));
     assert_eq!(tree(other.path()).len(), 1);
+}
+
+#[test]
+fn each_file_is_read_once_and_a_pipe_does_not_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let exports = folder.path().join("exports");
+    fs::create_dir_all(exports.join("more")).unwrap();
+    for device in 0..20 {
+        fs::write(exports.join(format!("more/{device}")), export(device, 0, 4, "m")).unwrap();
+    }
+    let pipe = exports.join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    std::os::unix::fs::symlink("more", exports.join("link")).unwrap();
+    let paths = files(&[exports, folder.path().join("exports/more/7")]).unwrap();
+    assert!(paths.len() == 21 && paths.contains(&pipe), "each file once: {paths:?}");
+    let mut importer = Importer::open(&folder.path().join("fleet"), NOW_S, Durability::Unsynced).unwrap();
+    let mut batches = 0;
+    add_files(&mut importer, &paths, |_| batches += 1).unwrap();
+    let summary = importer.commit().unwrap();
+    assert_eq!((summary.files, summary.imported, summary.rows, batches), (21, 20, 80, 1));
+    assert_eq!(summary.faults[0].reason, "cannot be read: is no regular file");
 }
 
 /// Copies the folder as an import that dies at this moment leaves it.
@@ -160,6 +214,10 @@ fn an_import_that_dies_before_its_commit_leaves_nothing() {
     let dead = tempfile::tempdir().unwrap();
     copy(folder.path(), dead.path());
     drop(importer);
+    // It may have come as far as its manifest.
+    for half in ["state/devices-2.parquet", "state/files-2.parquet", "manifest.new"] {
+        fs::write(dead.path().join(half), "half").unwrap();
+    }
     assert_eq!(rows(dead.path()), keys(1, 0..5));
     assert_eq!(import(dead.path(), &[export(1, 5, 9, "m")]).rows, 4);
     assert_eq!(rows(dead.path()), keys(1, 0..10));
@@ -182,7 +240,7 @@ fn an_import_that_dies_within_its_commit_is_completed_by_the_next() {
         let dead = tempfile::tempdir().unwrap();
         copy(whole.path(), dead.path());
         for path in &tables[moved..] {
-            let staged = dead.path().join(".staging").join(path);
+            let staged = dead.path().join(".staging").join(Path::new(path).file_name().unwrap());
             fs::create_dir_all(staged.parent().unwrap()).unwrap();
             fs::rename(dead.path().join(path), staged).unwrap();
         }

@@ -29,27 +29,15 @@ impl Change {
     /// The change in a sentence, for example that a build starts applications 6 % slower than another one.
     pub fn sentence(&self) -> String {
         let Self { model, build, previous, .. } = self;
-        let ends = [self.low_percent, self.high_percent];
-        let (size, [low, high]) = match self.change_percent < 0.0 {
-            true => (-self.change_percent, [-ends[1], -ends[0]]),
-            false => (self.change_percent, ends),
+        let (direction, size, ends) = if self.change_percent < 0.0 {
+            ("faster", -self.change_percent, [-self.high_percent, -self.low_percent])
+        } else {
+            ("slower", self.change_percent, [self.low_percent, self.high_percent])
         };
-        let size = format!(
-            "{} {}",
-            figure::with_unit(size, [low, high], "%"),
-            match self.change_percent < 0.0 {
-                true => "faster",
-                false => "slower",
-            }
-        );
         let verb = if self.metric == "boot" { "boots" } else { "starts applications" };
-        let interval = figure::interval(size_of(self), [low, high], "%");
-        format!("Build {build} {verb} {size} than {previous} on model {model} {interval}")
+        let (size, interval) = (figure::with_unit(size, ends, "%"), figure::interval(size, ends, "%"));
+        format!("Build {build} {verb} {size} {direction} than {previous} on model {model} {interval}")
     }
-}
-
-fn size_of(change: &Change) -> f64 {
-    change.change_percent.abs()
 }
 
 /// The first line of the page, and what follows.

@@ -64,7 +64,7 @@ pub fn build_name(build: usize) -> String {
 /// Simulates `plan` and imports it into the data set `folder`. `progress` is called after each day.
 ///
 /// # Errors
-/// When the data set cannot be written.
+/// When the data set has rows, or cannot be written.
 pub fn run(plan: &Plan, folder: &Path, progress: impl Fn(i64, &Outcome)) -> Result<Outcome, DatasetError> {
     let devices: Vec<Mutex<Device>> =
         (0..plan.devices).map(|index| Mutex::new(Device::draw(plan, index as u64))).collect();
@@ -72,6 +72,9 @@ pub fn run(plan: &Plan, folder: &Path, progress: impl Fn(i64, &Outcome)) -> Resu
     let end_s = (FIRST_DAY + plan.days) * 86_400;
     // After a power cut it can be made again.
     let mut importer = Importer::open(folder, end_s, Durability::Unsynced)?;
+    if importer.dataset().manifest.rows > 0 {
+        return Err(DatasetError::NotEmpty(folder.display().to_string()));
+    }
     for day in 0..plan.days {
         for batch in devices.chunks(BATCH) {
             let started = Instant::now();
@@ -98,4 +101,18 @@ pub fn run(plan: &Plan, folder: &Path, progress: impl Fn(i64, &Outcome)) -> Resu
 
 fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn simulated_rows_come_into_no_data_set_with_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = Plan { devices: 2, days: 2, seed: 1, builds: 1, slower: None };
+        let rows = run(&plan, folder.path(), |_, _| {}).unwrap().rows;
+        assert!(matches!(run(&plan, folder.path(), |_, _| {}), Err(DatasetError::NotEmpty(_))));
+        assert_eq!((rows > 0, crate::dataset::manifest(folder.path()).unwrap().rows), (true, rows));
+    }
 }
