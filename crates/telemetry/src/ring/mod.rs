@@ -2,7 +2,8 @@
 //!
 //! A number is never used for two rows that could both be read: it is used up by the attempt to write its row, and after a
 //! damaged end as many numbers are skipped as rows could have been there. Rows that were not synced may vanish in a power cut
-//! without a trace, and their numbers are used again; so a reader that passes rows on syncs them first (`read`).
+//! without a trace, and their numbers are used again; so a reader that passes rows on syncs them first (`read`). The lock of the
+//! daemon's journal keeps a second writer away.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Write};
