@@ -121,19 +121,13 @@ impl Running {
         }
     }
 
-    /// Sends the state of each mechanism and part that has changed; `states` are all of them, in a fixed order.
+    /// Sends the state of each mechanism and part that has changed.
     fn update_switches<'a>(&mut self, states: impl Iterator<Item = (&'a str, SupportState)>) {
-        for (index, (name, state)) in states.enumerate() {
-            let known = self.switches.get(index);
-            if known.is_some_and(|known| known.name == name && known.state == state) {
-                continue;
-            }
-            let is_known = known.is_some_and(|known| known.name == name);
-            let switch = Switch { name: name.to_owned(), state };
-            if is_known {
-                self.switches[index] = switch;
-            } else {
-                self.switches.insert(index, switch);
+        for (name, state) in states {
+            match self.switches.iter_mut().find(|known| known.name == name) {
+                Some(known) if known.state == state => continue,
+                Some(known) => known.state = state,
+                None => self.switches.push(Switch { name: name.to_owned(), state }),
             }
             let reason = match state {
                 SupportState::Active => "",
