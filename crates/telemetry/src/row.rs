@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use brisk_mechanism::{Glob, Observation, TrialOutcome};
+use brisk_mechanism::{Glob, HourFigures, Observation, TrialOutcome};
 
 use crate::device::SystemFacts;
 use crate::salt::Salt;
@@ -28,6 +28,23 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// How many kinds of rows there are.
+    pub const KINDS: usize = 6;
+
+    /// Which of them its row is: a number below [`Self::KINDS`].
+    pub fn kind(&self) -> usize {
+        match self {
+            Self::Observation(Observation::Launch { .. }) => 0,
+            Self::Observation(Observation::Boot { .. }) => 1,
+            Self::Observation(Observation::Kill { .. }) => 2,
+            Self::Observation(Observation::Trial { .. }) => 3,
+            Self::Hour(_) => 4,
+            Self::Switch { .. } => 5,
+        }
+    }
+}
+
 /// Figures of a period of about an hour. `None` is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Hour {
@@ -50,6 +67,14 @@ pub struct Hour {
     pub resident_kib: u64,
     /// Rows that were not stored.
     pub dropped_rows: u64,
+}
+
+impl Hour {
+    /// Takes what mechanisms have added.
+    pub fn add(&mut self, figures: HourFigures) {
+        let HourFigures { lookup_hits, lookup_misses } = figures;
+        (self.lookup_hits, self.lookup_misses) = (lookup_hits, lookup_misses);
+    }
 }
 
 /// A row, beside what every row has.

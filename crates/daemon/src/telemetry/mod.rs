@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Engine, Purpose};
 use brisk_config::TelemetryConfig;
-use brisk_mechanism::{HourFigures, Mechanism, Observation, SupportState};
+use brisk_mechanism::{HourFigures, Mechanism, SupportState};
 use brisk_sys::BootTime;
 use brisk_telemetry::row::Record;
 use brisk_telemetry::store::StoreOptions;
@@ -78,21 +78,14 @@ struct Switch {
 
 /// How many rows of each kind there were in this hour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct RowCounts([u32; 6]);
+struct RowCounts([u32; Record::KINDS]);
 
 impl RowCounts {
     /// Counts `record`; false if there are too many of its kind.
     fn admit(&mut self, record: &Record) -> bool {
-        let kind = match record {
-            Record::Observation(Observation::Launch { .. }) => 0,
-            Record::Observation(Observation::Boot { .. }) => 1,
-            Record::Observation(Observation::Kill { .. }) => 2,
-            Record::Observation(Observation::Trial { .. }) => 3,
-            Record::Hour(_) => 4,
-            Record::Switch { .. } => 5,
-        };
-        self.0[kind] += 1;
-        self.0[kind] <= MAXIMUM_ROWS
+        let count = &mut self.0[record.kind()];
+        *count += 1;
+        *count <= MAXIMUM_ROWS
     }
 }
 
@@ -229,7 +222,7 @@ impl Engine {
         let mut hour = readings.since(&running.readings);
         hour.period_s = now.since(running.hour_began).as_secs();
         hour.uptime_s = now.nanoseconds() / 1_000_000_000;
-        (hour.lookup_hits, hour.lookup_misses) = (figures.lookup_hits, figures.lookup_misses);
+        hour.add(figures);
         hour.dropped_rows = drops - running.reported_drops;
         running.reported_drops = drops;
         running.rows = RowCounts::default();
@@ -246,6 +239,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use brisk_mechanism::Observation;
 
     #[test]
     fn so_many_rows_of_a_kind_are_stored_and_no_more() {
