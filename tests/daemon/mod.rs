@@ -25,6 +25,8 @@ use rustix::process::Signal;
 
 use device::{Device, Messages, eventually, exists};
 
+use crate::patience::{Limit, PATIENCE, end_of};
+
 const LEASE: &str = "
 [placement]
 enabled = false
@@ -105,7 +107,7 @@ fn any_end_of_the_daemon_restores_its_leases() {
         daemon.announce("browser");
         assert_eq!(device.sampling_rate(), "50000");
         daemon.signal(signal);
-        let status = daemon.child.wait().unwrap();
+        let status = daemon.end();
         if signal == Signal::KILL {
             eventually("the guardian restores", || device.sampling_rate() == "100000");
         } else {
@@ -159,7 +161,7 @@ fn a_dead_guardian_is_replaced_and_the_next_restores_leases() {
         std::thread::sleep(Duration::from_millis(1));
     }
     daemon.signal(Signal::KILL);
-    daemon.child.wait().unwrap();
+    daemon.end();
     eventually("the next guardian restores", || device.sampling_rate() == "100000");
 
     let daemon = device.daemon();
@@ -353,12 +355,13 @@ fn a_dry_run_prints_what_it_would_do_and_writes_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let _limit = Limit::of(&dry, PATIENCE);
     Messages::of(dry.stderr.take().unwrap()).await_line("brisk: ready");
     assert!(Command::new("true").status().unwrap().success());
     let mut line = String::new();
     BufReader::new(dry.stdout.take().unwrap()).read_line(&mut line).unwrap();
     rustix::process::kill_process(rustix::process::Pid::from_child(&dry), Signal::TERM).unwrap();
-    assert!(dry.wait().unwrap().success());
+    assert!(end_of(&mut dry, PATIENCE).success());
     let decision: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!((&decision["mechanism"], &decision["action"]), (&"launch".into(), &"rewrite".into()));
     assert!(!exists(&device.path("run/brisk")), "no journal, no socket, no guardian");

@@ -124,7 +124,7 @@ fn rows_survive_a_killed_daemon_and_the_next_one_continues() {
     let mut daemon = device.daemon();
     let first = launch(&daemon, 1);
     daemon.signal(Signal::KILL);
-    daemon.child.wait().unwrap();
+    daemon.end();
     let before = export(&device);
     let daemon = device.daemon();
     let both = launch(&daemon, 2);
@@ -152,7 +152,7 @@ fn a_store_that_cannot_be_written_is_reported_once_and_changes_nothing_else() {
     let text = String::from_utf8(device.brisk(&["status"]).stdout).unwrap();
     assert!(text.contains("  telemetry      NOT STORED, will retry: "), "{text}");
     daemon.signal(Signal::TERM);
-    daemon.child.wait().unwrap();
+    daemon.end();
     let other = daemon.other_messages();
     assert!(!other.iter().any(|line| line.contains("telemetry")), "{other:?}");
 }
