@@ -79,7 +79,7 @@ impl Store {
         let damaged_bytes = found.damaged_bytes;
         let boot = boot(&salt);
         let mut store = Self { folder, options, system, boot_id, ring, salt, boot, damaged_bytes, has_boot };
-        store.append_fields(at_s, &Fields::Start(store.system.clone()))?;
+        store.append_fields(at_s, &Fields::start(&store.system))?;
         Ok(store)
     }
 
@@ -94,12 +94,13 @@ impl Store {
             let (folder, options) = (self.folder.clone(), self.options.clone());
             *self = Self::begin(folder, options, self.system.clone(), self.boot_id.clone(), at_s)?;
         }
-        if self.has_boot && matches!(record, Record::Observation(Observation::Boot { .. })) {
+        let is_boot = matches!(record, Record::Observation(Observation::Boot { .. }));
+        if self.has_boot && is_boot {
             return Ok(());
         }
         let fields = Fields::of(record, &self.salt, &self.options.names);
         self.append_fields(at_s, &fields)?;
-        self.has_boot |= matches!(fields, Fields::Boot { .. });
+        self.has_boot |= is_boot;
         Ok(())
     }
 
@@ -115,7 +116,7 @@ impl Store {
         if self.ring.is_full_for(&row) {
             self.ring.rotate()?;
             // Each file tells which system its first rows are of.
-            let start = Fields::Start(self.system.clone());
+            let start = Fields::start(&self.system);
             if *fields != start {
                 self.ring.append(&start.to_json(self.ring.next_row(), at_s, &self.boot))?;
             }
