@@ -112,6 +112,22 @@ fn only_allowed_names_are_stored() {
     assert_eq!((&launches[0]["name"], &launches[1]["name"]), (&json!("own.mail"), &Value::Null));
 }
 
+// Verifies FLEET-1.
+#[test]
+fn an_export_goes_into_a_device_and_replaces_a_file() {
+    let device = observed();
+    drop(device.daemon());
+    let (null, file) = (device.path("null"), device.path("rows.jsonl"));
+    symlink("/dev/null", &null).unwrap();
+    device.write("rows.jsonl", "of yesterday\n");
+    for output in [&null, &file] {
+        let exported = device.brisk(&["telemetry", "export", "--output", output.to_str().unwrap()]);
+        assert_eq!(exported.status.code(), Some(0), "{exported:?}");
+    }
+    assert!(null.is_symlink(), "it still leads to /dev/null");
+    assert!(fs::read_to_string(&file).unwrap().starts_with("{\"brisk_telemetry\":1,"));
+}
+
 // Verifies FLEET-2.
 #[test]
 fn rows_survive_a_killed_daemon_and_the_next_one_continues() {
