@@ -20,7 +20,8 @@ const NAME: &str = "telemetry";
 const CAPACITY: usize = 256;
 /// After an error rows are dropped for this long.
 const RETRY_PAUSE: Duration = Duration::from_secs(60);
-/// The longest wait for what is left when telemetry ends: a broken disk must hold up neither a reload nor the daemon's end.
+/// The longest wait for what is left when telemetry ends: a broken disk must hold up neither a reload nor the daemon's end, which
+/// systemd awaits for five seconds (TimeoutStopSec).
 const END_PATIENCE: Duration = Duration::from_secs(2);
 /// How often it looks meanwhile.
 const END_PERIOD: Duration = Duration::from_millis(5);

@@ -9,7 +9,7 @@ use brisk_sys::system::android_properties;
 use brisk_sys::{BootTime, Root, process};
 use brisk_undo::journal::Holder;
 
-/// The program that asks systemd, of which one is not stopped by a missing bus.
+/// The program that asks systemd.
 const SYSTEMCTL: &str = "/usr/bin/systemctl";
 /// Where systemd runs (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
