@@ -138,7 +138,7 @@ impl Ring {
         written
     }
 
-    /// Begins a new file; the present one becomes the old one, synced, and the old one is deleted.
+    /// Begins a new file; the present one becomes the old one, synced with its name, and the old one is deleted.
     ///
     /// # Errors
     /// Those of the file system; the next call continues where this one has failed.
@@ -151,6 +151,9 @@ impl Ring {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        // On the disk before the next file takes the present name: a file system that reorders both renames would lose exported
+        // rows, and their numbers would be used again.
+        File::open(&self.folder)?.sync_all()?;
         self.old_bytes = self.length;
         fs::rename(&draft, &current)?;
         (self.current, self.length, self.is_torn) = (new, 0, false);
