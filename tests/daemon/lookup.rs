@@ -92,6 +92,7 @@ fn telemetry_counts_the_lookups_of_a_whole_period() {
     const TELEMETRY: &str = "[telemetry]\nenabled = true\n";
     let device = device(&format!("{ON}{TELEMETRY}"));
     let mut daemon = device.daemon();
+    eventually("the store is open", || device.brisk(&["telemetry", "show"]).status.code() == Some(0));
     device.write(&format!("{FOLDER}/stats"), "hits 90\nmisses 15\n");
     device.configure(&format!("{}{TELEMETRY}", ON.replace("64", "128")));
     daemon.signal(Signal::HUP);

@@ -116,7 +116,8 @@ fn only_allowed_names_are_stored() {
 #[test]
 fn an_export_goes_into_a_device_and_replaces_a_file() {
     let device = observed();
-    drop(device.daemon());
+    let _daemon = device.daemon();
+    await_rows(&device, "start", 1);
     let (null, file) = (device.path("null"), device.path("rows.jsonl"));
     symlink("/dev/null", &null).unwrap();
     device.write("rows.jsonl", "of yesterday\n");

@@ -22,7 +22,7 @@ const CAPACITY: usize = 256;
 const RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// The longest wait for what is left when telemetry ends: a broken disk must hold up neither a reload nor the daemon's end, which
 /// systemd awaits for five seconds (TimeoutStopSec).
-const END_PATIENCE: Duration = Duration::from_secs(2);
+const END_PATIENCE: Duration = Duration::from_secs(3);
 /// How often it looks meanwhile.
 const END_PERIOD: Duration = Duration::from_millis(5);
 
