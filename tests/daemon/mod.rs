@@ -150,16 +150,13 @@ fn a_dead_guardian_is_replaced_and_the_next_restores_leases() {
     let pid = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
     // Read only after the guardian was replaced: while the daemon answers a request it does not replace a guardian.
     let children = format!("/proc/{0}/task/{0}/children", daemon.child.id());
-    let killed_at = Instant::now();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
     let is_replaced = || {
         let children = fs::read_to_string(&children).unwrap_or_default();
         children.split_whitespace().any(|child| child.parse() != Ok(first))
     };
-    while !is_replaced() {
-        assert!(killed_at.elapsed() < Duration::from_millis(500), "in the lab 20 ms are allowed");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    // In the lab, whose clock stops while the host is busy, 20 ms are allowed.
+    eventually("another guardian is started", is_replaced);
     daemon.signal(Signal::KILL);
     daemon.end();
     eventually("the next guardian restores", || device.sampling_rate() == "100000");
