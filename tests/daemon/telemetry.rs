@@ -269,7 +269,11 @@ fn an_idle_daemon_sleeps_with_telemetry_as_well() {
     let device = observed();
     let daemon = device.daemon();
     await_rows(&device, "switch", 5);
-    std::thread::sleep(Duration::from_millis(2500));
+    eventually("it has started", || {
+        let before = sleeps(daemon.child.id());
+        std::thread::sleep(Duration::from_secs(1));
+        sleeps(daemon.child.id()) == before
+    });
     let before = sleeps(daemon.child.id());
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(sleeps(daemon.child.id()), before);
