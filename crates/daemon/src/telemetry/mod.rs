@@ -152,7 +152,10 @@ impl Engine {
         let options = StoreOptions { size_bytes: config.size_kib << 10, names: config.names.clone() };
         match &mut self.telemetry.running {
             Some(running) if config.enabled => running.writer.reopen(options),
-            Some(_) => self.end_telemetry(now),
+            Some(_) => {
+                self.send_last_rows(now);
+                self.end_telemetry();
+            }
             None if config.enabled => self.begin_telemetry(now, options),
             None => {}
         }
@@ -180,10 +183,14 @@ impl Engine {
         self.observe(now);
     }
 
-    /// Stores what is left, and closes the store.
-    pub(super) fn end_telemetry(&mut self, now: BootTime) {
+    /// Sends what is left, and the last hour: while the children still run, whose cost is a part of it.
+    pub(super) fn send_last_rows(&mut self, now: BootTime) {
         self.observe(now);
         self.end_hour(now);
+    }
+
+    /// Waits until all is stored, and closes the store.
+    pub(super) fn end_telemetry(&mut self) {
         self.telemetry.running = None;
     }
 
@@ -214,6 +221,9 @@ impl Engine {
     }
 
     fn end_hour(&mut self, now: BootTime) {
+        if self.telemetry.running.is_none() {
+            return;
+        }
         let readings = Readings::read(&self.options.root, &self.own_processes());
         let mut figures = HourFigures::default();
         self.mechanisms.add_hour_figures(&self.options.root, &mut figures);
