@@ -128,6 +128,10 @@ impl Work {
     fn run(&mut self, messages: &Receiver<Message>) {
         self.with_store(wall_s(), |_| Ok(()));
         for message in messages {
+            if Arc::strong_count(&self.status) == 1 {
+                // Its end was awaited for too long: another thread may write the store by now.
+                return;
+            }
             match message {
                 Message::Record(at_s, record) => self.store_row(at_s, record),
                 Message::Survey(at_s) => self.survey(at_s),
