@@ -83,9 +83,9 @@ fn slower(arguments: &Arguments) -> anyhow::Result<Option<Slower>> {
     if !MODELS.iter().any(|known| known.name == model) {
         bail!("there is no model {model:?}; there are {}", MODELS.map(|known| known.name).join(", "));
     }
-    // At -100 % launches take no time; this is false for a NaN, too.
-    if !(percent > -100.0 && percent <= 1_000.0) {
-        bail!("--percent {percent} is not above -100 and at most 1000");
+    // At -100 % launches would take no time. No range contains a NaN.
+    if !(-99.0..=1_000.0).contains(&percent) {
+        bail!("--percent {percent} is not between -99 and 1000");
     }
     Ok(Some(Slower { build: usize::from(build) - 1, model: model.clone(), percent }))
 }
