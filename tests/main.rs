@@ -28,6 +28,7 @@ mod packaging;
 #[path = "../xtask/src/evidence/paper_pages.rs"]
 mod paper_pages;
 mod papers;
+mod patience;
 mod prove;
 mod report_browser;
 mod report_properties;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use brisk::daemon::{Engine, Options, Purpose};
 use brisk::mechanism::{
-    Action, Child, Decision, Event, Facts, Interest, LaunchBoost, Mechanism, Notification, Outcome, Policy, Preview,
-    ProbeContext, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Question, SavedState, Stall,
-    StateFileSpec, Support, SupportState, Target, ThreadDemand, list,
+    Action, Child, Decision, Event, Facts, HourFigures, Interest, LaunchBoost, Mechanism, Notification, Observation,
+    Outcome, Policy, Preview, ProbeContext, Process, ProcessEvent, ProcessEventKind, ProcessEventKinds, Question,
+    SavedState, Stall, StateFileSpec, Support, SupportState, Target, ThreadDemand, list,
 };
 use brisk::sys::{BootTime, Root};
 
@@ -141,6 +141,18 @@ impl Mechanism for Everything {
     fn preview(&self, _root: &Root) -> Vec<Preview> {
         vec![Preview::new("start", "a child", "it is wanted")]
     }
+
+    // Only while telemetry is on, which it never is in a dry run.
+    fn add_hour_figures(&mut self, _root: &Root, figures: &mut HourFigures) {
+        figures.lookup_hits = Some(1);
+    }
+
+    fn slow_observer(&self) -> Option<fn(&Root) -> Option<Observation>> {
+        Some(|root| {
+            let length_ms = root.read("/sys/a").ok()?.trim().parse().ok()?;
+            Some(Observation::Boot { length_ms, kernel_ms: None, performance_held: None })
+        })
+    }
 }
 
 impl Policy for Everything {
@@ -236,6 +248,8 @@ impl Policy for Everything {
     fn take_notifications(&mut self, notifications: &mut Vec<Notification>) {
         notifications.append(&mut self.notifications);
     }
+
+    fn take_observations(&mut self, _observations: &mut Vec<Observation>) {}
 
     fn saved_state(&self) -> Option<SavedState> {
         const FILE: StateFileSpec =

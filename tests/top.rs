@@ -3,6 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
+use crate::patience::{Limit, PATIENCE};
+
 /// What a terminal shows when `key` is typed after the screen is drawn, between the terminal's settings before and after.
 fn shown(key: &[u8]) -> String {
     let brisk = env!("CARGO_BIN_EXE_brisk");
@@ -14,6 +16,7 @@ fn shown(key: &[u8]) -> String {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let _limit = Limit::of(&script, PATIENCE);
     let (mut keys, mut screen) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
     let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
     let is_drawn = |seen: &[u8]| String::from_utf8_lossy(seen).contains("\x1b[J");

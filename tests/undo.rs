@@ -13,6 +13,8 @@ use brisk::undo::journal::{Holder, Journal, JournalState};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
+use crate::patience::{LONG_PATIENCE, Limit, OutputWithin, PATIENCE};
+
 const TUNABLES: [&str; 3] = ["sampling_rate", "io_is_busy", "up_threshold"];
 const ORIGINAL: &str = "100000\n";
 const FOLDER: &str = "/sys/devices/system/cpu/cpufreq/governor";
@@ -53,7 +55,7 @@ impl Device {
     }
 
     fn brisk(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        self.command(arguments).output_within(LONG_PATIENCE)
     }
 
     fn is_original(&self) -> bool {
@@ -71,6 +73,7 @@ impl Device {
         let mut line = String::new();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut daemon = Daemon { child, lines };
+        let _limit = Limit::of(&daemon.child, PATIENCE);
         daemon.lines.read_line(&mut line).unwrap();
         (daemon, line.trim().parse().unwrap())
     }
@@ -136,7 +139,8 @@ fn is_running(pid: u32) -> bool {
 #[test]
 fn any_kill_leaves_nothing_changed() {
     let device = Device::new();
-    let output = device.command(&["soak", "--kills", "48", "--seed", "11"]).args(ARGUMENTS).output().unwrap();
+    let output =
+        device.command(&["soak", "--kills", "48", "--seed", "11"]).args(ARGUMENTS).output_within(LONG_PATIENCE);
     let tally = String::from_utf8(output.stdout).unwrap();
     println!("{tally}");
     assert!(output.status.success(), "{tally}{}", String::from_utf8_lossy(&output.stderr));

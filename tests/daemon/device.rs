@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::golden;
-
-/// Above the longest wait, even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+use crate::patience::{LONG_PATIENCE, OutputWithin, PATIENCE, end_of};
 
 /// A tree with one cpufreq policy under ondemand at 100 ms.
 pub struct Device {
@@ -92,7 +90,7 @@ impl Device {
     }
 
     pub fn brisk(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        self.command(arguments).output_within(LONG_PATIENCE)
     }
 
     /// A daemon that is ready.
@@ -111,6 +109,7 @@ impl Device {
         let folder = Root::at(self.folder.path()).runtime_folder();
         let stream = UnixStream::connect(folder.join("control")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 }
@@ -178,6 +177,11 @@ impl<'device> Daemon<'device> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// Waits for its end, which a signal has begun.
+    pub fn end(&mut self) -> ExitStatus {
+        end_of(&mut self.child, PATIENCE)
+    }
+
     /// True when this kernel reports process events to the daemon; prints why not.
     pub fn hears_processes(&self) -> bool {
         let status = self.status();
@@ -235,8 +239,10 @@ impl Messages {
 
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let _ = self.child.wait();
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+        self.end();
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::device::PATIENCE;
+use crate::patience::{PATIENCE, end_of};
 
 const EVERYTHING: &str = "
 [launch]
@@ -150,7 +150,7 @@ fn a_dry_run_shows_all_that_would_be_done_about_memory() {
     assert!(fetched["reason"].as_str().unwrap().contains("6000 KiB on swap"), "{fetched}");
 
     kill_process(Pid::from_child(&dry), Signal::TERM).unwrap();
-    assert!(dry.wait().unwrap().success());
+    assert!(end_of(&mut dry, PATIENCE).success());
     assert_eq!(contents(tree), before, "nothing is written");
     assert_eq!(fs::read_to_string(tree.join("cg/back/memory.high")).unwrap(), "max\n");
 }

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::LEASE;
 use super::device::{Device, eventually};
+use crate::patience::{PATIENCE, end_of};
 
 fn read_rate(device: &Device) -> String {
     device.path(&Device::tunable("ondemand/sampling_rate")).display().to_string()
@@ -46,7 +47,7 @@ fn a_daemon_that_starts_meanwhile_waits_for_the_launch() {
     let mut launch = device.command(&["launch", "--", "sleep", "1"]).spawn().unwrap();
     eventually("brisk launch boosts", || device.sampling_rate() == "50000");
     let daemon = device.daemon();
-    assert_eq!(launch.wait().unwrap().code(), Some(0));
+    assert_eq!(end_of(&mut launch, PATIENCE).code(), Some(0));
     assert_eq!((device.sampling_rate().as_str(), &daemon.status()["leases"]), ("100000", &serde_json::json!([])));
 }
 
@@ -76,7 +77,9 @@ fn a_device_without_cpufreq_runs_the_command_all_the_same() {
 #[test]
 fn signals_reach_the_command() {
     let device = Device::with(LEASE);
-    let script = "trap 'echo got it; exit 3' USR1; echo ready; while :; do sleep 0.01; done";
+    // It ends by itself where no signal reaches it.
+    let script =
+        "trap 'echo got it; exit 3' USR1; echo ready; n=0; while [ $((n += 1)) -lt 3000 ]; do sleep 0.01; done";
     let mut brisk = device
         .command(&["launch", "--", "sh", "-c", script])
         .stdin(Stdio::null())
@@ -87,6 +90,6 @@ fn signals_reach_the_command() {
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
     kill_process(Pid::from_child(&brisk), Signal::USR1).unwrap();
     assert_eq!(lines.next().unwrap().unwrap(), "got it");
-    assert_eq!(brisk.wait().unwrap().code(), Some(3));
+    assert_eq!(end_of(&mut brisk, PATIENCE).code(), Some(3));
     assert_eq!(device.sampling_rate(), "100000");
 }

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::device::{Daemon, Device, Running, eventually};
+use crate::patience::{Limit, OutputWithin, PATIENCE};
 
 const CONFIG: &str = "[launch]\nenabled = false\n[placement]\nenabled = true\nexcluded_commands = [\"*\"]\n";
 /// sway refuses to run as root.
@@ -40,7 +41,7 @@ fn is_foreground(daemon: &Daemon<'_>, pid: Option<u32>) -> bool {
 }
 
 fn said_by(command: &mut Command) -> String {
-    String::from_utf8(command.output().unwrap().stdout).unwrap()
+    String::from_utf8(command.output_within(PATIENCE).stdout).unwrap()
 }
 
 // Verifies DAEMON-2.
@@ -53,7 +54,9 @@ fn the_active_window_of_x11_is_in_the_foreground() {
     server.args(["-displayfd", "1", "-screen", "0", "640x480x24", "-nolisten", "tcp"]).stdout(Stdio::piped());
     let mut server = start(&mut server);
     let mut number = String::new();
+    let limit = Limit::of(&server.0, PATIENCE);
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut number).unwrap();
+    drop(limit);
     let display = format!(":{}", number.trim());
     let on_display = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);

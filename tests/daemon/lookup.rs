@@ -1,6 +1,7 @@
 //! The binder driver's cache on a device made of files: the daemon configures it, reports its statistics, and restores it.
 
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use super::device::{Device, eventually};
 
@@ -82,4 +83,26 @@ fn a_reload_changes_the_mode_and_off_leaves_the_driver_alone() {
     daemon.says("configuration reloaded");
     let [mode, policy, capacity, profile] = values(&device);
     assert_eq!([mode.as_str(), &policy, &capacity, &profile], ["cooperative", "lru", "7", ""]);
+}
+
+/// A reload begins no other period.
+// Verifies FLEET-1.
+#[test]
+fn telemetry_counts_the_lookups_of_a_whole_period() {
+    const TELEMETRY: &str = "[telemetry]\nenabled = true\n";
+    let device = device(&format!("{ON}{TELEMETRY}"));
+    let mut daemon = device.daemon();
+    eventually("the store is open", || device.brisk(&["telemetry", "show"]).status.code() == Some(0));
+    device.write(&format!("{FOLDER}/stats"), "hits 90\nmisses 15\n");
+    device.configure(&format!("{}{TELEMETRY}", ON.replace("64", "128")));
+    daemon.signal(Signal::HUP);
+    daemon.says("configuration reloaded");
+    device.write(&format!("{FOLDER}/stats"), "hits 100\nmisses 17\n");
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    let text = String::from_utf8(device.brisk(&["telemetry", "export"]).stdout).unwrap();
+    let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let hours: Vec<Value> = rows.filter(|row| row["kind"] == "hour").collect();
+    assert_eq!((&hours[0]["lookup_hits"], &hours[0]["lookup_misses"]), (&json!(70), &json!(7)), "{hours:?}");
+    assert_eq!(hours.len(), 1);
 }

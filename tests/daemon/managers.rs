@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::device::{Daemon, Device, PATIENCE, Running};
+use super::device::{Daemon, Device, Running};
+use crate::patience::PATIENCE;
 
 /// Ondemand has a long sampling period here, so launches are boosted.
 const BOARD: &str = "06-embedded-board";

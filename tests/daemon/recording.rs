@@ -28,7 +28,7 @@ fn record(device: &Device, work: impl FnOnce(&mut Daemon<'_>)) -> PathBuf {
     let mut daemon = device.daemon_with(&["--record", path.to_str().unwrap()]);
     work(&mut daemon);
     daemon.signal(Signal::TERM);
-    assert!(daemon.child.wait().unwrap().success());
+    assert!(daemon.end().success());
     path
 }
 
@@ -209,7 +209,7 @@ fn a_recording_of_a_killed_daemon_is_refused() {
     let mut daemon = device.daemon_with(&["--record", path.to_str().unwrap()]);
     daemon.announce("browser");
     daemon.signal(Signal::KILL);
-    daemon.child.wait().unwrap();
+    daemon.end();
     eventually("the guardian restores", || device.sampling_rate() == "100000");
     let output = replay(&[path.to_str().unwrap()]);
     let error = String::from_utf8_lossy(&output.stderr);

@@ -19,7 +19,7 @@ struct Said {
 }
 
 fn say(device: &Device, arguments: &[&str]) -> Said {
-    let output = device.command(arguments).stdin(Stdio::null()).output().unwrap();
+    let output = device.brisk(arguments);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Said { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
 }

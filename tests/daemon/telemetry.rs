@@ -112,6 +112,23 @@ fn only_allowed_names_are_stored() {
     assert_eq!((&launches[0]["name"], &launches[1]["name"]), (&json!("own.mail"), &Value::Null));
 }
 
+// Verifies FLEET-1.
+#[test]
+fn an_export_goes_into_a_device_and_replaces_a_file() {
+    let device = observed();
+    let _daemon = device.daemon();
+    await_rows(&device, "start", 1);
+    let (null, file) = (device.path("null"), device.path("rows.jsonl"));
+    symlink("/dev/null", &null).unwrap();
+    device.write("rows.jsonl", "of yesterday\n");
+    for output in [&null, &file] {
+        let exported = device.brisk(&["telemetry", "export", "--output", output.to_str().unwrap()]);
+        assert_eq!(exported.status.code(), Some(0), "{exported:?}");
+    }
+    assert!(null.is_symlink(), "it still leads to /dev/null");
+    assert!(fs::read_to_string(&file).unwrap().starts_with("{\"brisk_telemetry\":1,"));
+}
+
 // Verifies FLEET-2.
 #[test]
 fn rows_survive_a_killed_daemon_and_the_next_one_continues() {
@@ -124,7 +141,7 @@ fn rows_survive_a_killed_daemon_and_the_next_one_continues() {
     let mut daemon = device.daemon();
     let first = launch(&daemon, 1);
     daemon.signal(Signal::KILL);
-    daemon.child.wait().unwrap();
+    daemon.end();
     let before = export(&device);
     let daemon = device.daemon();
     let both = launch(&daemon, 2);
@@ -152,7 +169,7 @@ fn a_store_that_cannot_be_written_is_reported_once_and_changes_nothing_else() {
     let text = String::from_utf8(device.brisk(&["status"]).stdout).unwrap();
     assert!(text.contains("  telemetry      NOT STORED, will retry: "), "{text}");
     daemon.signal(Signal::TERM);
-    daemon.child.wait().unwrap();
+    daemon.end();
     let other = daemon.other_messages();
     assert!(!other.iter().any(|line| line.contains("telemetry")), "{other:?}");
 }
@@ -252,7 +269,11 @@ fn an_idle_daemon_sleeps_with_telemetry_as_well() {
     let device = observed();
     let daemon = device.daemon();
     await_rows(&device, "switch", 5);
-    std::thread::sleep(Duration::from_millis(2500));
+    eventually("it has started", || {
+        let before = sleeps(daemon.child.id());
+        std::thread::sleep(Duration::from_secs(1));
+        sleeps(daemon.child.id()) == before
+    });
     let before = sleeps(daemon.child.id());
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(sleeps(daemon.child.id()), before);

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use brisk::lab::{self, Channel, GuestLine, Job, LabError, Mode, RunOutcome, Scenario};
 
+use crate::patience::{LONG_PATIENCE, end_of};
 use crate::static_brisk::static_brisk;
 
 fn job(binary: &Path, scenario: &str, command: &[&str]) -> Job {
@@ -244,7 +245,7 @@ fn a_killed_brisk_leaves_no_emulator() {
         let emulator = wait_for("an emulator", || children_of(brisk.id()).into_iter().find(is_emulator));
         let pid = rustix::process::Pid::from_child(&brisk);
         rustix::process::kill_process(pid, signal).unwrap();
-        brisk.wait().unwrap();
+        end_of(&mut brisk, LONG_PATIENCE);
         wait_for("the emulator's end", || (!is_emulator(&emulator)).then_some(()));
     }
 }
@@ -270,7 +271,7 @@ fn a_shell_has_the_console_as_its_terminal() {
     }
     keys.write_all(b"tty; exit 3\n").unwrap();
     screen.read_to_string(&mut seen).unwrap();
-    assert_eq!(brisk.wait().unwrap().code(), Some(3), "{seen}");
+    assert_eq!(end_of(&mut brisk, LONG_PATIENCE).code(), Some(3), "{seen}");
     assert!(seen.contains("\n/dev/ttyS0"), "{seen}");
 }
 

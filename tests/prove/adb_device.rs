@@ -22,6 +22,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_si
 
 use super::super::loopback::free_port;
 use super::here::wait_until;
+use crate::patience::{LONG_PATIENCE, OutputWithin};
 
 /// The protocol's version without checksums, and the most bytes of a message's data.
 const VERSION: u32 = 0x0100_0001;
@@ -106,7 +107,7 @@ impl AdbDevice {
     pub fn adb(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("/usr/bin/adb");
         self.lend_server(&mut command);
-        command.args(arguments).output().unwrap()
+        command.args(arguments).output_within(LONG_PATIENCE)
     }
 
     /// The device's /data/local/tmp.

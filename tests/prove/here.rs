@@ -11,6 +11,7 @@ use brisk::report::proof::{FailureOf, Proof, Timekeeping, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{assert_code, counted, launches, result};
+use crate::patience::{LONG_PATIENCE, OutputWithin, end_of, output_of};
 use crate::static_brisk::{static_brisk, static_brisk_of_a_device};
 
 /// An experiment for `--here` that keeps the device's own governor.
@@ -131,7 +132,7 @@ pub(super) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 fn an_experiment_on_a_device_restores_everything() {
     let device = device();
     let before = tunables(device.path());
-    assert_code(&here(device.path(), 2).output().unwrap(), 0);
+    assert_code(&here(device.path(), 2).output_within(LONG_PATIENCE), 0);
     assert_eq!(tunables(device.path()), before);
     let found = result(&device.path().join("results"));
     assert_eq!((launches(&found, "stock").len(), launches(&found, "fast").len()), (2, 2));
@@ -145,7 +146,7 @@ fn an_interrupted_experiment_restores_and_prints_how_to_resume() {
     let child = here(device.path(), 100).spawn().unwrap();
     wait_until("the second arm", || tunables(device.path())[1] == "10000");
     signal(child.id(), Signal::INT);
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child, LONG_PATIENCE);
     assert_code(&output, 2);
     assert!(
         String::from_utf8_lossy(&output.stderr).contains("the same command resumes the run: brisk prove"),
@@ -168,7 +169,7 @@ fn a_killed_run_resumes_automatically() {
     wait_until("its guardian", || tunables(device.path()) == before && !has_runner(device.path()));
     let kept = counted(&partial, 12);
     let sizes: Vec<f64> = samples_of(&partial);
-    let output = here(device.path(), 6).output().unwrap();
+    let output = here(device.path(), 6).output_within(LONG_PATIENCE);
     assert_code(&output, 0);
     let said = String::from_utf8_lossy(&output.stderr);
     let told = format!(": {} replicates of 1 experiment are kept (--restart", kept.len());
@@ -180,7 +181,7 @@ fn a_killed_run_resumes_automatically() {
     assert_eq!((launches(&found, "stock").len(), launches(&found, "fast").len()), (6, 6));
 
     // Complete results are measured again; a different number of replicates is a different experiment.
-    let output = here(device.path(), 2).output().unwrap();
+    let output = here(device.path(), 2).output_within(LONG_PATIENCE);
     assert_code(&output, 0);
     assert!(!String::from_utf8_lossy(&output.stderr).contains("resuming the run"), "{output:?}");
 }
@@ -285,7 +286,7 @@ fn a_killed_runner_leaves_nothing_changed() {
     wait_until("the second arm", || tunables(device.path())[1] == "10000");
     let runner = children(child.id()).into_iter().next().expect("the runner is a child");
     signal(runner, Signal::KILL);
-    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(end_of(&mut child, LONG_PATIENCE).code(), Some(2));
     wait_until("the guardian", || tunables(device.path()) == before);
 }
 
@@ -309,7 +310,7 @@ fn a_killed_experiment_ends_its_runner_and_their_daemon() {
         });
         let victim = if killed == "the experiment" { child.id() } else { family[0] };
         signal(victim, Signal::KILL);
-        child.wait().unwrap();
+        end_of(&mut child, LONG_PATIENCE);
         // An exited process has no command line, reaped or not.
         wait_until("their end", || family.iter().all(|pid| said(*pid).is_empty()));
         wait_until("the original values", || tunables(device.path()) == before);
@@ -333,7 +334,7 @@ fn restore_reverts_a_runner_killed_with_its_guardian() {
     for pid in [guardian.expect("the runner has a guardian"), runner] {
         signal(pid, Signal::KILL);
     }
-    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(end_of(&mut child, LONG_PATIENCE).code(), Some(2));
     assert_ne!(tunables(device.path()), before, "no process is left that could restore it");
     let restore =
         Command::new(env!("CARGO_BIN_EXE_brisk")).arg("--root").arg(device.path()).arg("restore").output().unwrap();

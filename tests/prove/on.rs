@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::here::{recorded, signal, tunables, wait_until, write_device};
 use super::ssh_server::{SshServer, client, has_program, left, program};
 use super::{assert_code, counted, launches, result};
+use crate::patience::{LONG_PATIENCE, OutputWithin, output_of};
 
 /// brisk with the `ssh` in `client`; on a device, `../device` is a recorded device beside the temporary folder.
 pub(super) fn brisk(client: &Path, arguments: &[&str]) -> Command {
@@ -53,7 +54,7 @@ fn devices_over_ssh_measure_themselves_and_keep_nothing() {
     let client = client(&[&one, &two]);
     let mut command = measuring(client.path(), 2, "ssh:board-1");
     command.args(["--on", "ssh:board-2", "--on", "ssh:locked", "--json", "--seed", "5"]);
-    let output = command.output().unwrap();
+    let output = command.output_within(LONG_PATIENCE);
     assert_code(&output, 2);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     for (index, name) in ["board-1", "board-2"].into_iter().enumerate() {
@@ -87,7 +88,7 @@ fn devices_over_ssh_measure_themselves_and_keep_nothing() {
         found.notes
     );
 
-    let again = measuring(client.path(), 2, "ssh:board-1").output().unwrap();
+    let again = measuring(client.path(), 2, "ssh:board-1").output_within(LONG_PATIENCE);
     assert_code(&again, 2);
     assert!(errors(&again).contains("has results already: give another --output"), "{again:?}");
 }
@@ -101,7 +102,7 @@ fn an_interrupted_device_reverts_and_keeps_nothing() {
         let child = measuring(client.path(), 200, "ssh:board-1").spawn().unwrap();
         wait_until("the second arm", || tunables(&board.tmp().join("device"))[1] == "10000");
         signal(child.id(), end);
-        let output = child.wait_with_output().unwrap();
+        let output = output_of(child, LONG_PATIENCE);
         assert_code(&output, 2);
         assert!(errors(&output).contains("ssh:board-1: interrupted; brisk was told to end there"), "{output:?}");
         assert_untouched(&board);
@@ -121,7 +122,7 @@ fn a_lost_connection_ends_the_measurement_on_the_device() {
     };
     let child = start();
     board.drop_connections();
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child, LONG_PATIENCE);
     assert_code(&output, 2);
     assert!(errors(&output).contains("ssh:board-1: the connection was lost"), "{output:?}");
     assert_untouched(&board);
@@ -145,11 +146,11 @@ pub fn doctor_here(root: &Path) -> Value {
 fn doctor_describes_a_device_over_ssh() {
     let Some(board) = board() else { return };
     let client = client(&[&board]);
-    let output = brisk(client.path(), &["doctor", "--on", "ssh:board-1", "--json"]).output().unwrap();
+    let output = brisk(client.path(), &["doctor", "--on", "ssh:board-1", "--json"]).output_within(LONG_PATIENCE);
     assert_code(&output, 0);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["devices"][0]["report"], doctor_here(&board.tmp().join("device")));
-    let output = brisk(client.path(), &["doctor", "--on", "ssh:board-1"]).output().unwrap();
+    let output = brisk(client.path(), &["doctor", "--on", "ssh:board-1"]).output_within(LONG_PATIENCE);
     assert_code(&output, 0);
     assert!(output.stdout.starts_with(b"ssh:board-1\n\n"), "{output:?}");
     assert_untouched(&board);
@@ -180,7 +181,8 @@ fn what_cannot_be_measured_on_a_device_is_refused() {
     assert!(errors(&output).contains("cannot read"), "{output:?}");
     // This test's program needs its machine's libraries, so that it is not copied unasked.
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    let output = command.env("PATH", client.path()).args(["doctor", "--on", "ssh:board-1"]).output().unwrap();
+    let output =
+        command.env("PATH", client.path()).args(["doctor", "--on", "ssh:board-1"]).output_within(LONG_PATIENCE);
     assert_code(&output, 2);
     let said = errors(&output);
     assert!(said.contains("there is no program for it; build one by packaging/build-release"), "{said}");

@@ -7,6 +7,7 @@ use super::here::{tunables, wait_until, write_device};
 use super::on::{brisk, doctor_here, errors, measuring};
 use super::ssh_server::{has_program, left};
 use super::{assert_code, launches, result};
+use crate::patience::{LONG_PATIENCE, OutputWithin, output_of};
 
 fn phone() -> Option<AdbDevice> {
     let phone = AdbDevice::start()?;
@@ -44,7 +45,7 @@ fn a_device_over_adb_measures_itself_and_keeps_nothing() {
     let on = format!("adb:{}", phone.serial());
     let mut command = measuring(client.path(), 2, &on);
     phone.lend_server(command.args(["--on", "adb:absent", "--json", "--seed", "5"]));
-    let output = command.output().unwrap();
+    let output = command.output_within(LONG_PATIENCE);
     assert_code(&output, 2);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     let device = &answer["devices"][0];
@@ -72,7 +73,7 @@ fn doctor_describes_a_device_over_adb() {
     let client = tempfile::tempdir().unwrap();
     let mut command = brisk(client.path(), &["doctor", "--on", &format!("adb:{}", phone.serial()), "--json"]);
     phone.lend_server(&mut command);
-    let output = command.output().unwrap();
+    let output = command.output_within(LONG_PATIENCE);
     assert_code(&output, 0);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["devices"][0]["report"], doctor_here(&phone.tmp().join("device")));
@@ -99,7 +100,7 @@ fn a_lost_connection_over_adb_leaves_nothing_on_the_device() {
 
     let child = start();
     phone.drop_connections();
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child, LONG_PATIENCE);
     assert_code(&output, 2);
     assert!(errors(&output).contains("the connection was lost"), "{output:?}");
     assert_untouched(&phone);

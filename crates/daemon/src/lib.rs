@@ -275,10 +275,11 @@ impl Engine {
         let now = BootTime::now();
         let decided = self.mechanisms.stop(now);
         self.execute_all(now, decided);
+        self.send_last_rows(now);
         self.children.end(&self.poller);
         self.executor.release_all();
         self.save();
-        self.end_telemetry(now);
+        self.end_telemetry();
     }
 
     /// Lets every mechanism decide about `event` and carries out the decisions. True when a target was written.

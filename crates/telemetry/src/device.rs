@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 const MAXIMUM_TEXT_BYTES: usize = 256;
 
 /// The system that a row was written on.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SystemFacts {
     /// brisk's version.
     pub brisk: String,

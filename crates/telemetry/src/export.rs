@@ -28,8 +28,14 @@ pub struct Export {
 /// [`TelemetryError`] when there is no store, or it cannot be read.
 pub fn export(root: &Root, at_s: u64) -> Result<Export, TelemetryError> {
     let folder = folder(root);
+    let before = Salt::read(&folder);
     let segments = Segments::open(&folder, true)?;
     let salt = salt_of(&folder)?;
+    if before.as_ref() != Some(&salt) {
+        // The rows may be of another store than the salt.
+        let deleted = std::io::Error::other("it was deleted and begun again meanwhile; try again");
+        return Err(TelemetryError::file("read", &folder)(deleted));
+    }
     let mut text = line(&Header::read(root, &salt, at_s));
     let mut rows = 0;
     let read = segments.read(|_, row| {
@@ -55,6 +61,7 @@ fn line(value: &impl serde::Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs;
 
     use super::*;
@@ -106,5 +113,29 @@ mod tests {
         assert!(third.rows == 2 && third.damaged_bytes > 0 && third.text == first.text);
         fs::remove_file(folder(&root).join("salt")).unwrap();
         assert!(export(&root, 7).unwrap_err().to_string().contains("/salt"));
+    }
+
+    // Verifies FLEET-1, FLEET-2.
+    #[test]
+    fn an_export_never_mixes_a_deleted_store_with_the_next_one() {
+        let (_folder, root) = root_of(&DEVICE);
+        let mut store = Store::open(&root, StoreOptions { size_bytes: 65_536, names: Vec::new() }, 5).unwrap();
+        let other = root.clone();
+        let deleting = std::thread::spawn(move || {
+            for _ in 0..100 {
+                let _ = crate::forget(&other);
+                let switch = Record::Switch { mechanism: "lookup".to_owned(), active: true, reason: "" };
+                let _ = store.append(6, switch);
+            }
+        });
+        let mut boots: BTreeMap<String, Value> = BTreeMap::new();
+        while !deleting.is_finished() {
+            let Ok(export) = export(&root, 7) else { continue };
+            let lines: Vec<Value> = export.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            for row in &lines[1..lines.len() - 1] {
+                let boot = boots.entry(lines[0]["device"].to_string()).or_insert_with(|| row["boot"].clone());
+                assert_eq!(*boot, row["boot"], "both are hashes under one salt");
+            }
+        }
     }
 }

@@ -1,14 +1,19 @@
 //! The rows of telemetry as they are stored and exported (docs/telemetry.md).
 
-use serde::Serialize;
+use std::fmt::Write as _;
 
-use brisk_mechanism::{Glob, Observation, TrialOutcome};
+use serde_json::Value;
+
+use brisk_mechanism::{Glob, HourFigures, Observation, TrialOutcome};
 
 use crate::device::SystemFacts;
 use crate::salt::Salt;
 
 /// The longest name that is stored.
 const MAXIMUM_NAME_BYTES: usize = 256;
+
+/// The keys that a kind of row has of its own, with their values.
+type Own = Vec<(&'static str, Value)>;
 
 /// What the daemon stores, with real names.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,8 +33,25 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// How many kinds of rows there are.
+    pub const KINDS: usize = 6;
+
+    /// Which of them its row is: a number below [`Self::KINDS`].
+    pub fn kind(&self) -> usize {
+        match self {
+            Self::Observation(Observation::Launch { .. }) => 0,
+            Self::Observation(Observation::Boot { .. }) => 1,
+            Self::Observation(Observation::Kill { .. }) => 2,
+            Self::Observation(Observation::Trial { .. }) => 3,
+            Self::Hour(_) => 4,
+            Self::Switch { .. } => 5,
+        }
+    }
+}
+
 /// Figures of a period of about an hour. `None` is unknown.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hour {
     pub period_s: u64,
     /// Since the start of the kernel.
@@ -52,90 +74,122 @@ pub struct Hour {
     pub dropped_rows: u64,
 }
 
-/// A row, beside what every row has.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub(crate) enum Fields {
-    Start(SystemFacts),
-    Launch {
-        application: String,
-        name: Option<String>,
-        length_ms: Option<u64>,
-        loss_ms: Option<f64>,
-        boosted: bool,
-        governor: String,
-    },
-    Boot {
-        length_ms: u64,
-        kernel_ms: Option<u64>,
-        performance_held: Option<bool>,
-    },
-    Kill {
-        application: String,
-        name: Option<String>,
-        freed_kib: Option<i64>,
-        oom_score_adj: i16,
-        headroom_kib: i64,
-    },
-    Hour(Hour),
-    Trial {
-        step: &'static str,
-        outcome: &'static str,
-        effect_percent: Option<f64>,
-    },
-    Switch {
-        mechanism: String,
-        active: bool,
-        reason: &'static str,
-    },
+impl Hour {
+    /// Takes what mechanisms have added.
+    pub fn add(&mut self, figures: HourFigures) {
+        let HourFigures { lookup_hits, lookup_misses } = figures;
+        (self.lookup_hits, self.lookup_misses) = (lookup_hits, lookup_misses);
+    }
+
+    /// Its keys with their values.
+    fn own(&self) -> Own {
+        let own = [
+            ("period_s", Some(self.period_s)),
+            ("uptime_s", Some(self.uptime_s)),
+            ("memory_some_ms", self.memory_some_ms),
+            ("memory_full_ms", self.memory_full_ms),
+            ("cpu_some_ms", self.cpu_some_ms),
+            ("io_some_ms", self.io_some_ms),
+            ("lookup_hits", self.lookup_hits),
+            ("lookup_misses", self.lookup_misses),
+            ("cpu_ms", Some(self.cpu_ms)),
+            ("resident_kib", Some(self.resident_kib)),
+            ("dropped_rows", Some(self.dropped_rows)),
+        ];
+        Vec::from(own.map(|(key, figure)| (key, Value::from(figure))))
+    }
 }
 
-#[derive(Serialize)]
-struct Row<'a> {
-    row: u64,
-    at_s: u64,
-    boot: &'a str,
-    #[serde(flatten)]
-    fields: &'a Fields,
+/// A row, beside what every row has: its kind, and the keys of that kind with their values.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Fields {
+    kind: &'static str,
+    own: Own,
 }
 
 impl Fields {
+    /// The row that tells which `system` the next rows are of.
+    pub(crate) fn start(system: &SystemFacts) -> Self {
+        let SystemFacts { brisk, build, kernel } = system;
+        let texts = [("brisk", brisk), ("build", build), ("kernel", kernel)];
+        Self { kind: "start", own: Vec::from(texts.map(|(key, text)| (key, Value::from(text.as_str())))) }
+    }
+
     /// `record` with hashes under `salt` in place of names, except those that `names` allows.
     pub(crate) fn of(record: Record, salt: &Salt, names: &[Glob]) -> Self {
-        let hashed = |application: String| {
-            let hash = salt.hash("application", &application);
-            let is_allowed = application.len() <= MAXIMUM_NAME_BYTES && names.iter().any(|it| it.matches(&application));
-            (hash, Some(application).filter(|_| is_allowed))
-        };
         match record {
-            Record::Hour(hour) => Self::Hour(hour),
-            Record::Switch { mechanism, active, reason } => Self::Switch { mechanism, active, reason },
-            Record::Observation(Observation::Launch { application, length_ms, loss_ms, boosted, governor }) => {
-                let (application, name) = hashed(application);
-                let loss_ms = loss_ms.map(|loss_ms| rounded(loss_ms, 1_000.0));
-                Self::Launch { application, name, length_ms, loss_ms, boosted, governor }
+            Record::Observation(observation) => Self::of_observation(observation, salt, names),
+            Record::Hour(hour) => Self { kind: "hour", own: hour.own() },
+            Record::Switch { mechanism, active, reason } => {
+                let own: Own =
+                    vec![("mechanism", mechanism.into()), ("active", active.into()), ("reason", reason.into())];
+                Self { kind: "switch", own }
             }
-            Record::Observation(Observation::Boot { length_ms, kernel_ms, performance_held }) => {
-                Self::Boot { length_ms, kernel_ms, performance_held }
+        }
+    }
+
+    fn of_observation(observation: Observation, salt: &Salt, names: &[Glob]) -> Self {
+        let hash = |application: &str| Value::from(salt.hash("application", application));
+        let name = |application: &str| {
+            let is_allowed = application.len() <= MAXIMUM_NAME_BYTES && names.iter().any(|it| it.matches(application));
+            Value::from(Some(application).filter(|_| is_allowed))
+        };
+        let (kind, own) = match observation {
+            Observation::Launch { application, length_ms, loss_ms, boosted, governor } => {
+                let own: Own = vec![
+                    ("application", hash(&application)),
+                    ("name", name(&application)),
+                    ("length_ms", length_ms.into()),
+                    ("loss_ms", loss_ms.map(|loss_ms| rounded(loss_ms, 1_000.0)).into()),
+                    ("boosted", boosted.into()),
+                    ("governor", governor.into()),
+                ];
+                ("launch", own)
             }
-            Record::Observation(Observation::Kill { application, freed_kib, oom_score_adj, headroom_kib }) => {
-                let (application, name) = hashed(application);
-                Self::Kill { application, name, freed_kib, oom_score_adj, headroom_kib }
+            Observation::Boot { length_ms, kernel_ms, performance_held } => {
+                let own: Own = vec![
+                    ("length_ms", length_ms.into()),
+                    ("kernel_ms", kernel_ms.into()),
+                    ("performance_held", performance_held.into()),
+                ];
+                ("boot", own)
             }
-            Record::Observation(Observation::Trial { step, outcome, effect_percent }) => {
+            Observation::Kill { application, freed_kib, oom_score_adj, headroom_kib } => {
+                let own: Own = vec![
+                    ("application", hash(&application)),
+                    ("name", name(&application)),
+                    ("freed_kib", freed_kib.into()),
+                    ("oom_score_adj", oom_score_adj.into()),
+                    ("headroom_kib", headroom_kib.into()),
+                ];
+                ("kill", own)
+            }
+            Observation::Trial { step, outcome, effect_percent } => {
                 let outcome = match outcome {
                     TrialOutcome::Kept => "kept",
                     TrialOutcome::Dropped => "dropped",
                     TrialOutcome::Unclear => "unclear",
                 };
-                Self::Trial { step, outcome, effect_percent: effect_percent.map(|effect| rounded(effect, 10.0)) }
+                let effect_percent = effect_percent.map(|effect| rounded(effect, 10.0));
+                let own: Own =
+                    vec![("step", step.into()), ("outcome", outcome.into()), ("effect_percent", effect_percent.into())];
+                ("trial", own)
             }
-        }
+        };
+        Self { kind, own }
     }
 
-    /// The row as JSON.
+    /// The row as JSON; `boot` consists of digits. Derived serializers of each kind, nested and tagged, would be several times as
+    /// large in a device's binary.
     pub(crate) fn to_json(&self, row: u64, at_s: u64, boot: &str) -> String {
-        serde_json::to_string(&Row { row, at_s, boot, fields: self }).unwrap_or_default()
+        let kind = self.kind;
+        let mut text = format!("{{\"row\":{row},\"at_s\":{at_s},\"boot\":\"{boot}\",\"kind\":\"{kind}\"");
+        for (key, value) in &self.own {
+            // Writing to a string cannot fail.
+            let _ = write!(text, ",\"{key}\":{value}");
+        }
+        text.push('}');
+        text
     }
 }
 
@@ -146,7 +200,7 @@ fn rounded(number: f64, per_unit: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     /// Each kind with exactly the keys that docs/telemetry.md lists.
     // Verifies FLEET-1.

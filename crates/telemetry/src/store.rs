@@ -1,6 +1,6 @@
 //! The store as the daemon writes it.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use brisk_mechanism::{Glob, Observation};
@@ -10,7 +10,7 @@ use crate::device::SystemFacts;
 use crate::folder;
 use crate::ring::Ring;
 use crate::row::{Fields, Record};
-use crate::salt::Salt;
+use crate::salt::{self, Salt};
 
 /// What a row of kind `boot` contains, to find it among stored ones.
 const BOOT_KIND: &str = "\"kind\":\"boot\"";
@@ -35,6 +35,7 @@ pub struct Store {
     salt: Salt,
     boot: String,
     damaged_bytes: u64,
+    /// It has the row of kind `boot` of this boot.
     has_boot: bool,
 }
 
@@ -78,7 +79,7 @@ impl Store {
         let damaged_bytes = found.damaged_bytes;
         let boot = boot(&salt);
         let mut store = Self { folder, options, system, boot_id, ring, salt, boot, damaged_bytes, has_boot };
-        store.append_fields(at_s, &Fields::Start(store.system.clone()))?;
+        store.append_fields(at_s, &Fields::start(&store.system))?;
         Ok(store)
     }
 
@@ -87,17 +88,27 @@ impl Store {
     /// # Errors
     /// Those of the file system; the row is lost then.
     pub fn append(&mut self, at_s: u64, record: Record) -> io::Result<()> {
-        if self.ring.is_deleted() {
+        if self.is_deleted() {
+            // Hashes of a deleted salt must not be continued, nor numbers of deleted rows be used again.
+            crate::delete(&self.folder)?;
             let (folder, options) = (self.folder.clone(), self.options.clone());
             *self = Self::begin(folder, options, self.system.clone(), self.boot_id.clone(), at_s)?;
         }
-        if self.has_boot && matches!(record, Record::Observation(Observation::Boot { .. })) {
+        let is_boot = matches!(record, Record::Observation(Observation::Boot { .. }));
+        if self.has_boot && is_boot {
             return Ok(());
         }
         let fields = Fields::of(record, &self.salt, &self.options.names);
         self.append_fields(at_s, &fields)?;
-        self.has_boot |= matches!(fields, Fields::Boot { .. });
+        self.has_boot |= is_boot;
         Ok(())
+    }
+
+    /// True when it was deleted since it was opened, even in part: `forget` may have been killed, or have deleted the salt while
+    /// the daemon replaced the files.
+    fn is_deleted(&self) -> bool {
+        let salt = self.folder.join(salt::FILE).symlink_metadata();
+        self.ring.is_deleted() || salt.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
     fn append_fields(&mut self, at_s: u64, fields: &Fields) -> io::Result<()> {
@@ -105,7 +116,7 @@ impl Store {
         if self.ring.is_full_for(&row) {
             self.ring.rotate()?;
             // Each file tells which system its first rows are of.
-            let start = Fields::Start(self.system.clone());
+            let start = Fields::start(&self.system);
             if *fields != start {
                 self.ring.append(&start.to_json(self.ring.next_row(), at_s, &self.boot))?;
             }
@@ -132,11 +143,6 @@ impl Store {
     /// Bytes that belonged to no row when it was opened: of a row that a power cut has cut off, for instance.
     pub fn damaged_bytes(&self) -> u64 {
         self.damaged_bytes
-    }
-
-    /// True when it has the row of kind `boot` of this boot.
-    pub fn has_boot(&self) -> bool {
-        self.has_boot
     }
 }
 
@@ -178,14 +184,14 @@ mod tests {
     fn rows_continue_over_restarts_and_reboots() {
         let (_folder, root) = root_of(&BOOT);
         let mut store = Store::open(&root, options(65_536), 100).unwrap();
-        assert!(!store.has_boot());
+        assert!(!store.has_boot);
         store.append(101, boot()).unwrap();
         store.append(50, switch("off")).unwrap();
         drop(store);
-        assert!(Store::open(&root, options(65_536), 102).unwrap().has_boot());
+        assert!(Store::open(&root, options(65_536), 102).unwrap().has_boot);
         fs::write(root.path("/proc/sys/kernel/random/boot_id"), "two\n").unwrap();
         let store = Store::open(&root, options(65_536), 103).unwrap();
-        assert!(!store.has_boot() && store.last_row() == 5 && store.damaged_bytes() == 0);
+        assert!(!store.has_boot && store.last_row() == 5 && store.damaged_bytes() == 0);
         let rows = rows(&root);
         let columns = |key: &str| rows.iter().map(|row| row[key].clone()).collect::<Vec<_>>();
         assert_eq!(columns("row"), [1, 2, 3, 4, 5]);
@@ -227,5 +233,40 @@ mod tests {
         drop(store);
         let store = Store::open(&root, options(65_536), 103).unwrap();
         assert_eq!((store.last_row(), rows(&root).len()), (1, 1));
+    }
+
+    // Verifies FLEET-1, FLEET-2.
+    #[test]
+    fn a_store_that_was_deleted_in_part_begins_again_as_another_device() {
+        for name in [salt::FILE, CURRENT] {
+            let (_folder, root) = root_of(&BOOT);
+            let mut store = Store::open(&root, options(4_096), 100).unwrap();
+            (0..60).for_each(|_| store.append(101, switch("off")).unwrap());
+            assert!(folder(&root).join(OLD).exists());
+            let before = store.salt.clone();
+            fs::remove_file(folder(&root).join(name)).unwrap();
+            store.append(102, switch("off")).unwrap();
+            assert!(store.salt != before && Salt::read(&folder(&root)).as_ref() == Some(&store.salt), "{name}");
+            assert_eq!(rows(&root).iter().map(|row| row["row"].clone()).collect::<Vec<_>>(), [1, 2], "{name}");
+        }
+    }
+
+    /// `forget` runs in another process, at any moment of an append.
+    // Verifies FLEET-1, FLEET-2.
+    #[test]
+    fn a_store_is_whole_whenever_it_was_deleted() {
+        let (_folder, root) = root_of(&BOOT);
+        let mut store = Store::open(&root, options(4_096), 100).unwrap();
+        let other = root.clone();
+        let forgetting = std::thread::spawn(move || (0..50).for_each(|_| drop(crate::forget(&other))));
+        while !forgetting.is_finished() {
+            // It fails where the folder has just gone.
+            let _ = store.append(101, switch("off"));
+        }
+        store.append(102, switch("off")).unwrap();
+        assert_eq!(Salt::read(&folder(&root)).as_ref(), Some(&store.salt));
+        let numbers: Vec<u64> = rows(&root).iter().map(|row| row["row"].as_u64().unwrap()).collect();
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
+        assert_eq!(numbers.last(), Some(&store.last_row()));
     }
 }

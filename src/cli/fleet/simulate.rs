@@ -83,6 +83,10 @@ fn slower(arguments: &Arguments) -> anyhow::Result<Option<Slower>> {
     if !MODELS.iter().any(|known| known.name == model) {
         bail!("there is no model {model:?}; there are {}", MODELS.map(|known| known.name).join(", "));
     }
+    // At -100 % launches would take no time. No range contains a NaN.
+    if !(-99.0..=1_000.0).contains(&percent) {
+        bail!("--percent {percent} is not between -99 and 1000");
+    }
     Ok(Some(Slower { build: usize::from(build) - 1, model: model.clone(), percent }))
 }
 

@@ -1,5 +1,6 @@
 //! `brisk telemetry export`: all rows, for a fleet's data set.
 
+use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,8 +38,12 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     }
     match &arguments.output {
         Some(file) => {
-            durable_file::write(file, &export.text, 0o644)
-                .with_context(|| format!("cannot write {}", file.display()))?;
+            // A device or a pipe is written to: replaced by a file, it would be gone.
+            let written = match fs::metadata(file).is_ok_and(|it| !it.is_file()) {
+                true => fs::write(file, &export.text),
+                false => durable_file::write(file, &export.text, 0o644),
+            };
+            written.with_context(|| format!("cannot write {}", file.display()))?;
             note!("{} rows in {}", export.rows, file.display());
         }
         None => std::io::stdout().lock().write_all(export.text.as_bytes())?,

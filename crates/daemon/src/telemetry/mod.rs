@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Engine, Purpose};
 use brisk_config::TelemetryConfig;
-use brisk_mechanism::{HourFigures, Mechanism, Observation, SupportState};
+use brisk_mechanism::{HourFigures, Mechanism, SupportState};
 use brisk_sys::BootTime;
 use brisk_telemetry::row::Record;
 use brisk_telemetry::store::StoreOptions;
@@ -78,21 +78,14 @@ struct Switch {
 
 /// How many rows of each kind there were in this hour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct RowCounts([u32; 6]);
+struct RowCounts([u32; Record::KINDS]);
 
 impl RowCounts {
     /// Counts `record`; false if there are too many of its kind.
     fn admit(&mut self, record: &Record) -> bool {
-        let kind = match record {
-            Record::Observation(Observation::Launch { .. }) => 0,
-            Record::Observation(Observation::Boot { .. }) => 1,
-            Record::Observation(Observation::Kill { .. }) => 2,
-            Record::Observation(Observation::Trial { .. }) => 3,
-            Record::Hour(_) => 4,
-            Record::Switch { .. } => 5,
-        };
-        self.0[kind] += 1;
-        self.0[kind] <= MAXIMUM_ROWS
+        let count = &mut self.0[record.kind()];
+        *count += 1;
+        *count <= MAXIMUM_ROWS
     }
 }
 
@@ -121,19 +114,13 @@ impl Running {
         }
     }
 
-    /// Sends the state of each mechanism and part that has changed; `states` are all of them, in a fixed order.
+    /// Sends the state of each mechanism and part that has changed.
     fn update_switches<'a>(&mut self, states: impl Iterator<Item = (&'a str, SupportState)>) {
-        for (index, (name, state)) in states.enumerate() {
-            let known = self.switches.get(index);
-            if known.is_some_and(|known| known.name == name && known.state == state) {
-                continue;
-            }
-            let is_known = known.is_some_and(|known| known.name == name);
-            let switch = Switch { name: name.to_owned(), state };
-            if is_known {
-                self.switches[index] = switch;
-            } else {
-                self.switches.insert(index, switch);
+        for (name, state) in states {
+            match self.switches.iter_mut().find(|known| known.name == name) {
+                Some(known) if known.state == state => continue,
+                Some(known) => known.state = state,
+                None => self.switches.push(Switch { name: name.to_owned(), state }),
             }
             let reason = match state {
                 SupportState::Active => "",
@@ -165,7 +152,10 @@ impl Engine {
         let options = StoreOptions { size_bytes: config.size_kib << 10, names: config.names.clone() };
         match &mut self.telemetry.running {
             Some(running) if config.enabled => running.writer.reopen(options),
-            Some(_) => self.end_telemetry(now),
+            Some(_) => {
+                self.send_last_rows(now);
+                self.end_telemetry();
+            }
             None if config.enabled => self.begin_telemetry(now, options),
             None => {}
         }
@@ -193,10 +183,14 @@ impl Engine {
         self.observe(now);
     }
 
-    /// Stores what is left, and closes the store.
-    pub(super) fn end_telemetry(&mut self, now: BootTime) {
+    /// Sends what is left, and the last hour: while the children still run, whose cost is a part of it.
+    pub(super) fn send_last_rows(&mut self, now: BootTime) {
         self.observe(now);
         self.end_hour(now);
+    }
+
+    /// Waits until all is stored, and closes the store.
+    pub(super) fn end_telemetry(&mut self) {
         self.telemetry.running = None;
     }
 
@@ -227,6 +221,9 @@ impl Engine {
     }
 
     fn end_hour(&mut self, now: BootTime) {
+        if self.telemetry.running.is_none() {
+            return;
+        }
         let readings = Readings::read(&self.options.root, &self.own_processes());
         let mut figures = HourFigures::default();
         self.mechanisms.add_hour_figures(&self.options.root, &mut figures);
@@ -235,7 +232,7 @@ impl Engine {
         let mut hour = readings.since(&running.readings);
         hour.period_s = now.since(running.hour_began).as_secs();
         hour.uptime_s = now.nanoseconds() / 1_000_000_000;
-        (hour.lookup_hits, hour.lookup_misses) = (figures.lookup_hits, figures.lookup_misses);
+        hour.add(figures);
         hour.dropped_rows = drops - running.reported_drops;
         running.reported_drops = drops;
         running.rows = RowCounts::default();
@@ -252,6 +249,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use brisk_mechanism::Observation;
 
     #[test]
     fn so_many_rows_of_a_kind_are_stored_and_no_more() {

@@ -20,6 +20,11 @@ const NAME: &str = "telemetry";
 const CAPACITY: usize = 256;
 /// After an error rows are dropped for this long.
 const RETRY_PAUSE: Duration = Duration::from_secs(60);
+/// The longest wait for what is left when telemetry ends: a broken disk must hold up neither a reload nor the daemon's end, which
+/// systemd awaits for five seconds (TimeoutStopSec).
+const END_PATIENCE: Duration = Duration::from_secs(3);
+/// How often it looks meanwhile.
+const END_PERIOD: Duration = Duration::from_millis(5);
 
 /// Makes an observation that takes long.
 type SlowObserver = fn(&Root) -> Option<Observation>;
@@ -34,11 +39,11 @@ enum Message {
     Reopen(StoreOptions),
 }
 
-/// The thread, as the loop sees it. Dropping it waits until all is written.
+/// The thread, as the loop sees it. Dropping it waits until all is written, for [`END_PATIENCE`] at most.
 #[derive(Debug)]
 pub(super) struct Writer {
     messages: Option<SyncSender<Message>>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
     status: Arc<Mutex<TelemetryStatus>>,
 }
 
@@ -60,7 +65,7 @@ impl Writer {
             status: Arc::clone(&status),
         };
         let thread = std::thread::Builder::new().name(NAME.to_owned()).spawn(move || work.run(&receiver))?;
-        Ok(Self { messages: Some(messages), thread: Some(thread), status })
+        Ok(Self { messages: Some(messages), thread, status })
     }
 
     /// Stores `record` with the present time.
@@ -95,9 +100,12 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.messages.take());
-        if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, its message has been printed.
-            let _ = thread.join();
+        let end = BootTime::now() + END_PATIENCE;
+        while !self.thread.is_finished() {
+            if BootTime::now() >= end {
+                return tracing::warn!("telemetry: its thread does not end, so its last rows may be lost");
+            }
+            std::thread::sleep(END_PERIOD);
         }
     }
 }
@@ -120,6 +128,10 @@ impl Work {
     fn run(&mut self, messages: &Receiver<Message>) {
         self.with_store(wall_s(), |_| Ok(()));
         for message in messages {
+            if Arc::strong_count(&self.status) == 1 {
+                // Its end was awaited for too long: another thread may write the store by now.
+                return;
+            }
             match message {
                 Message::Record(at_s, record) => self.store_row(at_s, record),
                 Message::Survey(at_s) => self.survey(at_s),
@@ -137,12 +149,13 @@ impl Work {
         }
     }
 
-    /// Each observer is called until it has made its observation.
+    /// Each observer is called until its observation is stored.
     fn survey(&mut self, at_s: u64) {
         for observer in std::mem::take(&mut self.observers) {
-            match observer(&self.root) {
-                Some(observation) => self.store_row(at_s, Record::Observation(observation)),
-                None => self.observers.push(observer),
+            let record = observer(&self.root).map(Record::Observation);
+            let is_stored = record.is_some_and(|record| self.with_store(at_s, |store| store.append(at_s, record)));
+            if !is_stored {
+                self.observers.push(observer);
             }
         }
     }
@@ -238,5 +251,38 @@ mod tests {
         let error = status.error.unwrap();
         assert!(status.dropped_rows == 3 && error.contains("var/lib/brisk/telemetry"), "{error}");
         assert_eq!(fs::read_to_string(root.path("/var/lib/brisk/telemetry")).unwrap(), "a file in its place");
+    }
+
+    // Verifies FLEET-2.
+    #[test]
+    fn an_observation_that_could_not_be_stored_is_made_again() {
+        let (_folder, root) = root_of(&[("var/lib/brisk/telemetry", "a file in its place")]);
+        let (options, observers) = (options(), vec![observed as SlowObserver]);
+        let (retry_at, status) = (BootTime::default(), Arc::default());
+        let mut work = Work { root: root.clone(), options, observers, store: None, retry_at, status };
+        work.survey(1);
+        fs::remove_file(root.path("/var/lib/brisk/telemetry")).unwrap();
+        for at_s in [2, 3] {
+            work.retry_at = BootTime::default();
+            work.survey(at_s);
+        }
+        assert_eq!(summary(&root, 0).unwrap().kinds["boot"], 1);
+        assert_eq!(lock(&work.status).dropped_rows, 0);
+    }
+
+    fn stuck(_root: &Root) -> Option<Observation> {
+        std::thread::sleep(Duration::from_secs(600));
+        None
+    }
+
+    // Verifies FLEET-2.
+    #[test]
+    fn the_end_does_not_wait_for_a_disk_that_does_not_answer() {
+        let (_folder, root) = root_of(&[]);
+        let writer = Writer::start(&root, options(), vec![stuck as SlowObserver]).unwrap();
+        writer.survey();
+        let began = BootTime::now();
+        drop(writer);
+        assert!(BootTime::now().since(began) < Duration::from_secs(300));
     }
 }

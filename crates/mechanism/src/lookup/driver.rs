@@ -10,7 +10,6 @@ impl Mechanism for LookupControl {
     fn reconfigure(&mut self, now: BootTime, probe_context: &ProbeContext<'_>, decisions: &mut Vec<Decision>) {
         if probe_context.is_new_configuration {
             let contexts = cache::status(probe_context.root).unwrap_or_default();
-            self.count_lookups(&contexts);
             self.set(now, probe_context.section(NAME), (support(probe_context.root), &contexts), decisions);
         }
     }

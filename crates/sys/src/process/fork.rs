@@ -26,7 +26,8 @@ pub fn fork() -> io::Result<Forked> {
     // SAFETY: there is no other thread, so the child has every thread of its memory, and no lock is held by a missing one.
     match unsafe { libc::fork() } {
         0 => Ok(Forked::Child),
-        pid => Pid::from_raw(pid).filter(|_| pid > 0).map(Forked::Parent).ok_or_else(io::Error::last_os_error),
+        -1 => Err(io::Error::last_os_error()),
+        pid => Pid::from_raw(pid).map(Forked::Parent).ok_or_else(io::Error::last_os_error),
     }
 }
 

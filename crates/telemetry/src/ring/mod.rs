@@ -2,7 +2,8 @@
 //!
 //! A number is never used for two rows that could both be read: it is used up by the attempt to write its row, and after a
 //! damaged end as many numbers are skipped as rows could have been there. Rows that were not synced may vanish in a power cut
-//! without a trace, and their numbers are used again; so a reader that passes rows on syncs them first (`read`).
+//! without a trace, and their numbers are used again; so a reader that passes rows on syncs them first (`read`). The lock of the
+//! daemon's journal keeps a second writer away.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Write};
@@ -137,7 +138,7 @@ impl Ring {
         written
     }
 
-    /// Begins a new file; the present one becomes the old one, synced, and the old one is deleted.
+    /// Begins a new file; the present one becomes the old one, synced with its name, and the old one is deleted.
     ///
     /// # Errors
     /// Those of the file system; the next call continues where this one has failed.
@@ -150,6 +151,9 @@ impl Ring {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        // On the disk before the next file takes the present name: a file system that reorders both renames would lose exported
+        // rows, and their numbers would be used again.
+        File::open(&self.folder)?.sync_all()?;
         self.old_bytes = self.length;
         fs::rename(&draft, &current)?;
         (self.current, self.length, self.is_torn) = (new, 0, false);

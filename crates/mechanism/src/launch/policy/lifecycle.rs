@@ -123,7 +123,10 @@ impl LaunchPolicy {
 
     fn deadline_of(&self, began: BootTime, application: &str) -> (BootTime, bool) {
         let longest = Duration::from_millis(self.config.end.deadline_ms);
-        let learned = if self.config.end.learn { self.durations.limit(application) } else { None };
+        // A limit bounds what is done until the end. Where nothing is, telemetry waits for the end of long launches as well:
+        // those that were cut off have no length, and builds are compared by lengths.
+        let is_limited = self.config.end.learn && (self.acts_until_end() || !self.observations.is_on());
+        let learned = if is_limited { self.durations.limit(application) } else { None };
         match learned.map(|limit| limit.max(self.minimum())) {
             Some(limit) if limit < longest => (began + limit, true),
             _ => (began + longest, false),

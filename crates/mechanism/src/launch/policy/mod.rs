@@ -185,9 +185,12 @@ impl LaunchPolicy {
     /// A kick changes no value, so the end of its launch does not matter: sampling the load would cost more energy than the
     /// kick itself.
     fn tracks_end(&self) -> bool {
-        self.watched
-            || self.observations.is_on()
-            || self.plan.choices.iter().any(|choice| !matches!(choice.actuator, Actuator::Kick { .. }))
+        self.watched || self.observations.is_on() || self.acts_until_end()
+    }
+
+    /// The plan changes values, or repeats pulses, until a launch is over.
+    fn acts_until_end(&self) -> bool {
+        self.plan.choices.iter().any(|choice| !matches!(choice.actuator, Actuator::Kick { .. }))
     }
 
     /// The plan clamps single processes.

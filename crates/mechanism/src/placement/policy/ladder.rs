@@ -87,7 +87,9 @@ impl PlacementPolicy {
                         if confirming.is_none() {
                             self.observe_trial(TrialOutcome::Kept, effect_percent);
                         }
-                        self.held.iter_mut().for_each(|held| held.trial.clone_from(&confirming));
+                        if let Some(held) = &mut self.held {
+                            held.trial = confirming;
+                        }
                         self.confirm(now, after, decisions);
                     }
                     return;

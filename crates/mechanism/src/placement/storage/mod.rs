@@ -278,14 +278,14 @@ impl StoragePolicy {
 
     fn judge(&mut self, now: BootTime, seen: &ForegroundTotals, decisions: &mut Vec<Decision>) {
         let Some(held) = &mut self.held else { return };
-        if let Some(before) = &held.before {
-            let ratio = seen.wait_ratio(before);
-            let effect_percent = (1.0 - ratio) * 100.0;
-            self.judged = Some(JudgedTrial { has_helped: ratio <= MAXIMUM_WAIT_RATIO, effect_percent });
-        }
-        match held.before.take() {
-            Some(before) if seen.wait_ratio(&before) > MAXIMUM_WAIT_RATIO => {
-                let cost = seen.wait_ratio(&before) * 100.0;
+        let (since, ratio) = (held.since, held.before.take().map(|before| seen.wait_ratio(&before)));
+        self.judged = ratio.map(|ratio| JudgedTrial {
+            has_helped: ratio <= MAXIMUM_WAIT_RATIO,
+            effect_percent: (1.0 - ratio) * 100.0,
+        });
+        match ratio {
+            Some(ratio) if ratio > MAXIMUM_WAIT_RATIO => {
+                let cost = ratio * 100.0;
                 self.release(
                     &format!("it did not help: the foreground waits {cost:.0} % as long as before"),
                     decisions,
@@ -293,7 +293,7 @@ impl StoragePolicy {
                 self.back_off.add(now, ());
             }
             Some(_) => self.back_off.reset(()),
-            None if now.since(held.since) >= REEVALUATE_AFTER => self.release("expired: to be chosen again", decisions),
+            None if now.since(since) >= REEVALUATE_AFTER => self.release("expired: to be chosen again", decisions),
             None => {}
         }
         if self.held.as_ref().is_some_and(|held| held.bulk.is_empty()) {

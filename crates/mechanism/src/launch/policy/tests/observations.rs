@@ -85,3 +85,19 @@ fn launches_are_noticed_for_telemetry_alone() {
     assert_eq!(run(&mut policy, &[(0, announced("mail")), (640, finished("mail"))]), [], "not observed");
     assert_eq!(policy.interest().load_period, None);
 }
+
+// Verifies FLEET-1.
+#[test]
+fn a_learned_limit_cuts_off_no_launch_for_which_nothing_is_held() {
+    for (actuator, expected) in [(kick_actuator(), Some(1_000)), (lease_actuator(), None)] {
+        let mut events = Vec::new();
+        for (began, length) in [(0, 200), (60_000, 200), (120_000, 200), (180_000, 1_000)] {
+            let limit_has_passed = (began + 600, Event::Deadline);
+            events.push((began, announced("mail")));
+            events.extend((length > 600).then_some(limit_has_passed));
+            events.push((began + length, finished("mail")));
+        }
+        let last = run(&mut observed(&[actuator]), &events).pop();
+        assert!(matches!(last, Some(Observation::Launch { length_ms, .. }) if length_ms == expected), "{last:?}");
+    }
+}
