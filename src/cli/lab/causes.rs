@@ -20,21 +20,20 @@ use serde::Serialize;
 use crate::cli::lookup::context::ContextArguments;
 use brisk_base::work::Work;
 use brisk_experiment::lookup::Client;
-use brisk_sys::memory::{meminfo, psi};
+use brisk_sys::memory::meminfo;
 use brisk_sys::process::schedstat;
 use brisk_sys::{Root, binder::CallError};
 
 /// Some 80 ms at the highest frequency of the lab's devices.
 const WORK: Work = Work::of_turns(5_000_000);
 const POLICY: &str = "/sys/devices/system/cpu/cpufreq/policy0";
-/// The group of the program, whose stalls are its own.
-const GROUP: &str = "/sys/fs/cgroup/causes";
 const READS: u64 = 40;
 const READ_BYTES: usize = 65_536;
 const PAGE_BYTES: usize = 4096;
 const LOOKUPS: u32 = 4;
-/// More than is free.
-const EXCESS_KIB: u64 = 32 * 1024;
+/// Memory that is free, and memory beyond what is.
+const FREE_KIB: u64 = 8 * 1024;
+const EXCESS_KIB: u64 = 8 * 1024;
 
 /// Arguments of `brisk lab causes`.
 #[derive(Debug, Args)]
@@ -75,25 +74,15 @@ enum Cause {
 /// # Errors
 /// When one cannot be made.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    fs::create_dir_all(GROUP)?;
-    fs::write(Path::new(GROUP).join("cgroup.procs"), "0").context("cannot enter the control group")?;
-    let stalled_ns = || -> anyhow::Result<u64> {
-        let (some_us, _) = psi::totals_us(&fs::read(Path::new(GROUP).join("memory.pressure"))?).unwrap_or_default();
-        Ok(some_us * 1000)
-    };
-    let (stalled_before_ns, mut runnable_ns) = (stalled_ns()?, 0);
     WORK.run();
-    let mut truths = BTreeMap::new();
+    let (mut truths, mut runnable_ns) = (BTreeMap::new(), 0);
     for &cause in &arguments.causes {
         let ns = match cause {
             Cause::Frequency => slowed_ns()?,
             Cause::Storage => blocked_ns(|| read_past_cache(&arguments.storage))?,
             Cause::Lock => wait_for_holder(&mut runnable_ns)?,
             Cause::Service => wait_for_manager(arguments, &mut runnable_ns)?,
-            Cause::Reclaim => {
-                allocate_more_than_is_free(root)?;
-                stalled_ns()? - stalled_before_ns
-            }
+            Cause::Reclaim => reclaim_ns(root)?,
             Cause::Runnable => continue,
         };
         truths.insert(cause, ns);
@@ -109,15 +98,9 @@ fn slowed_ns() -> anyhow::Result<u64> {
     let frequency = |file: &str| fs::read_to_string(policy.join(file)).with_context(|| format!("{POLICY}/{file}"));
     let set = |khz: &str| fs::write(policy.join("scaling_setspeed"), khz).context("the governor is not userspace");
     let (lowest, highest) = (frequency("cpuinfo_min_freq")?, frequency("cpuinfo_max_freq")?);
-    let worked_ns = || -> anyhow::Result<u64> {
-        let (before, start) = (waited_ns("thread-self")?, Instant::now());
-        WORK.run();
-        let took_ns = start.elapsed().as_nanos() as u64;
-        Ok(took_ns.saturating_sub(waited_ns("thread-self")? - before))
-    };
-    let fast_ns = worked_ns()?;
+    let fast_ns = own_ns(|| WORK.run())?;
     set(lowest.trim())?;
-    let slow_ns = worked_ns();
+    let slow_ns = own_ns(|| WORK.run());
     set(highest.trim())?;
     Ok(slow_ns?.saturating_sub(fast_ns))
 }
@@ -174,14 +157,24 @@ fn wait_for_manager(arguments: &Arguments, runnable_ns: &mut u64) -> anyhow::Res
     Ok(blocked_ns.saturating_sub(waited_ns))
 }
 
-fn allocate_more_than_is_free(root: &Root) -> anyhow::Result<()> {
+/// What memory beyond the free one takes longer than free memory.
+fn reclaim_ns(root: &Root) -> anyhow::Result<u64> {
+    let allocate = |kib: u64| {
+        let mut memory = vec![0_u8; kib as usize * 1024];
+        memory.chunks_mut(PAGE_BYTES).for_each(|page| page[0] = 1);
+        std::hint::black_box(&memory);
+    };
+    let free_ns = own_ns(|| allocate(FREE_KIB))?;
     let kib = meminfo::read(root)?.free_kib + EXCESS_KIB;
-    let mut memory = vec![0_u8; usize::try_from(kib)? * 1024];
-    for page in memory.chunks_mut(PAGE_BYTES) {
-        page[0] = 1;
-    }
-    std::hint::black_box(&memory);
-    Ok(())
+    Ok(own_ns(|| allocate(kib))?.saturating_sub(free_ns * kib / FREE_KIB))
+}
+
+/// How long `step` takes without the time in which this thread is runnable.
+fn own_ns(step: impl FnOnce()) -> anyhow::Result<u64> {
+    let (before, start) = (waited_ns("thread-self")?, Instant::now());
+    step();
+    let took_ns = start.elapsed().as_nanos() as u64;
+    Ok(took_ns.saturating_sub(waited_ns("thread-self")? - before))
 }
 
 /// How long `step` takes without the time in which this thread runs or is runnable.

@@ -14,7 +14,7 @@ const CAUSES: [&str; 6] = ["frequency", "storage", "lock", "service", "reclaim",
 /// The most that a cause is off, alone and with another one, as a share of its true time.
 const ALONE: f64 = 0.05;
 const WITH_ANOTHER: f64 = 0.10;
-/// What may be found of a cause that was not made, as a share of the shorter made one.
+/// The most that a cause is off that was not asked for, as a share of the shorter one that was: run-queue delay comes with some.
 const NOT_MADE: f64 = 0.05;
 
 /// A disk whose reads take 2 ms each.
@@ -29,11 +29,13 @@ fn slow_disk() -> Module {
     }
 }
 
-/// Each cause alone, then every pair.
+/// Each cause alone and every pair; those with `reclaim`, for which memory is filled, are the last.
 fn combinations() -> Vec<Vec<&'static str>> {
     let alone = CAUSES.iter().map(|cause| vec![*cause]);
     let pairs = (0..CAUSES.len()).flat_map(|first| CAUSES[first + 1..].iter().map(move |it| vec![CAUSES[first], *it]));
-    alone.chain(pairs).collect()
+    let mut all: Vec<_> = alone.chain(pairs).collect();
+    all.sort_by_key(|causes| causes.contains(&"reclaim"));
+    all
 }
 
 /// The time of each cause in an explanation, by the names of `brisk lab causes`.
@@ -58,7 +60,7 @@ fn found(explained: &Value) -> BTreeMap<&'static str, f64> {
 
 // Verifies TRACE-2.
 #[test]
-#[ignore = "three minutes; ./dev test --deep"]
+#[ignore = "two minutes; ./dev test --deep"]
 fn each_known_cause_and_every_pair_gets_its_time() {
     let Some(binary) = static_brisk() else { return };
     let combinations = combinations();
@@ -72,15 +74,15 @@ fn each_known_cause_and_every_pair_gets_its_time() {
     let (truths, explained) = (report.all("truth"), report.all("explained"));
     let mut wrong = Vec::new();
     for ((causes, truth), explained) in combinations.iter().zip(truths).zip(explained) {
-        let (_, truth) = truth.split_once(' ').unwrap();
         let truth: BTreeMap<String, f64> = serde_json::from_str(truth).unwrap();
-        let found = found(&serde_json::from_str(explained).unwrap());
+        let explained: Value = serde_json::from_str(explained).unwrap();
+        let found = found(&explained);
         let shortest = causes.iter().map(|cause| truth[*cause]).fold(f64::INFINITY, f64::min);
         let limit = if causes.len() == 1 { ALONE } else { WITH_ANOTHER };
         for cause in CAUSES {
-            let (found, is_made) = (found.get(cause).copied().unwrap_or_default(), causes.contains(&cause));
-            let expected = if is_made { truth[cause] } else { 0.0 };
-            let allowed = if is_made { limit * expected } else { NOT_MADE * shortest };
+            let found = found.get(cause).copied().unwrap_or_default();
+            let expected = truth.get(cause).copied().unwrap_or_default();
+            let allowed = if causes.contains(&cause) { limit * expected } else { NOT_MADE * shortest };
             let line = format!(
                 "{:20} {cause:10} true {:8.3} ms, found {:8.3} ms",
                 causes.join("+"),
@@ -88,11 +90,10 @@ fn each_known_cause_and_every_pair_gets_its_time() {
                 found / 1e6
             );
             println!("{line}");
-            // A program that waits for others is always runnable for a moment.
             if (found - expected).abs() > allowed {
-                wrong.push(line);
+                wrong.push(format!("{line}: {:#}", explained["windows"][0]["parts"]));
             }
         }
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -20,7 +20,7 @@ ln -s "$(command -v brisk)" /servicemanager
 echo userspace >"$policy/scaling_governor"
 cat "$policy/cpuinfo_max_freq" >"$policy/scaling_setspeed"
 echo lz4 >/sys/block/zram0/comp_algorithm
-echo 256M >/sys/block/zram0/disksize
+echo 512M >/sys/block/zram0/disksize
 mkswap /dev/zram0 >/dev/null
 swapon /dev/zram0
 
@@ -35,12 +35,12 @@ free_kib() {
 	awk '$1 == "MemFree:" { print $2 }' /proc/meminfo
 }
 
-# fill_memory: leaves some 40 MiB free, the rest in files that can only be swapped out.
+# fill_memory: leaves some 40 MiB free; files in memory, which can only be swapped out, have the rest.
 mkdir /fill
 mount -t tmpfs -o size=100% none /fill
 fill_memory() {
 	while [ "$(free_kib)" -gt 40960 ]; do
-		head -c 8M /causes >>/fill/file
+		head -c 8388608 /causes >>/fill/file
 	done
 }
 
@@ -55,8 +55,13 @@ for causes in "$@"; do
 	case $causes in *reclaim*) fill_memory ;; esac
 	# shellcheck disable=SC2046
 	brisk trace record --json --event syscalls/sys_enter_futex --event syscalls/sys_exit_futex --buffer-kib 2048 \
-		--output /causes.dat -- /causes lab causes --manager "$manager" $(echo "$causes" | tr , ' ') >/record.out
+		--output "/$causes.dat" -- /causes lab causes --manager "$manager" $(echo "$causes" | tr , ' ') >/record.out
 	[ -z "$hog" ] || kill "$hog"
-	say truth "$causes $(head -n 1 /record.out)"
-	say explained "$(brisk trace explain /causes.dat --launch causes --json | tr -d '\n' | sed 's/  */ /g')"
+	say truth "$(head -n 1 /record.out)"
+done
+
+# An explanation takes memory, too.
+rm -f /fill/file
+for causes in "$@"; do
+	say explained "$(brisk trace explain "/$causes.dat" --launch causes --json | tr -d '\n' | sed 's/  */ /g')"
 done

@@ -258,7 +258,9 @@ fn ready_ns(trace: &Trace, timelines: &Timelines, thread: Index, since_ns: u64) 
     let ends = thread.transitions.iter().skip(1).map(|next| next.at).chain([trace.events.len() as u32]);
     let mut waits = thread.transitions.iter().zip(ends).filter_map(|(it, end)| {
         let State::Waiting { wait } = it.state else { return None };
-        let is_idle = timelines.waits[wait as usize].leaving == Leaving::Sleeping;
+        let wait = &timelines.waits[wait as usize];
+        // A lock or a service that it needs is what its launch waits for.
+        let is_idle = wait.leaving == Leaving::Sleeping && !wait.is_lock && wait.called.is_none();
         let (from_ns, to_ns) = (trace.time_ns(it.at), trace.time_ns(end));
         (is_idle && from_ns >= since_ns && to_ns - from_ns >= READY_NS).then_some(from_ns)
     });

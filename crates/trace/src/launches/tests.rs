@@ -132,6 +132,38 @@ fn launches_are_found_in_each_way() {
                 ("viewer", Found::Exec, Some(7), 604_200, 605_000),
             ],
         ),
+        (
+            "a command that waits long for a service and for a lock is not ready yet",
+            switch(0, 0, 0, "R", 3)
+                + &fork(1_000, 3, 7)
+                + &switch(0, 2_000, 3, "S", 7)
+                + &exec(2_100, 7, "/usr/bin/editor")
+                + &line(
+                    0,
+                    2_200,
+                    7,
+                    "binder_transaction: transaction=5 dest_node=1 dest_proc=9 dest_thread=0 reply=0 flags=0x10 code=0x1",
+                )
+                + &switch(0, 2_300, 7, "S", 0)
+                + &interrupt(0, 303_000, 0, 7, 0)
+                + &switch(0, 303_100, 0, "R", 7)
+                + &line(
+                    0,
+                    303_200,
+                    7,
+                    "binder_transaction: transaction=6 dest_node=0 dest_proc=7 dest_thread=7 reply=1 flags=0x0 code=0x0",
+                )
+                + &line(0, 303_300, 7, "binder_transaction_received: transaction=6")
+                + &line(0, 304_000, 7, "sys_enter_futex: uaddr: 0x1, op: 0x80, val: 0x2")
+                + &switch(0, 304_100, 7, "S", 0)
+                + &interrupt(0, 605_000, 0, 7, 0)
+                + &switch(0, 605_100, 0, "R", 7)
+                + &line(0, 605_200, 7, "sys_exit_futex: 0x0")
+                + &switch(0, 606_000, 7, "S", 0)
+                + &interrupt(0, 907_000, 0, 7, 0)
+                + &switch(0, 907_100, 0, "R", 7),
+            vec![("editor", Found::Exec, Some(7), 1_000, 606_000)],
+        ),
         ("nothing", between(""), vec![]),
         ("a launch without an end", between(&mark(2_000, 2, &start("launching: com.a"))), vec![]),
     ] {
