@@ -3,7 +3,6 @@
 
 mod text;
 mod wire;
-mod written;
 
 pub use text::Text;
 
@@ -150,8 +149,8 @@ impl<'a> Export<'a> {
         })?;
         let mut reading = Reading::new(exported_at_s, body.rows);
         for (index, line) in lines.split_terminator('\n').enumerate() {
-            let row = written::row(line).map_or_else(|| wire::row(line), Ok);
-            reading.take(row.map_err(|what| Fault::Line { line: index + 2, what })?, line, index + 2)?;
+            let row = wire::row(line).map_err(|what| Fault::Line { line: index + 2, what })?;
+            reading.take(row, line, index + 2)?;
         }
         if reading.count != body.rows {
             return Err(Fault::RowCount { stated: body.rows, found: reading.count });

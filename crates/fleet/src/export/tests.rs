@@ -109,30 +109,6 @@ fn small_steps_of_the_clock_and_rows_before_it_was_set_are_no_fault() {
     assert_eq!(read.ranges, [(4, 5), (7, 8)]);
 }
 
-/// What brisk writes is read without serde, and nothing else is read otherwise than by it.
-// Verifies FLEET-3.
-#[test]
-fn a_row_as_brisk_writes_it_is_what_serde_reads() {
-    let rows = [START, LAUNCH, BOOT, HOUR, TRIAL, SWITCH].map(line);
-    for row in rows.into_iter().chain([kill(7, NOW_S)]) {
-        let read = written::row(&row).unwrap_or_else(|| panic!("left to serde: {row}"));
-        assert_eq!(Ok(read), wire::row(&row), "{row}");
-        let same = |text: &str| {
-            if let Some(read) = written::row(text) {
-                assert_eq!(Ok(read), wire::row(text), "{text}");
-            }
-        };
-        for at in 0..=row.len() {
-            for inserted in "|0|7|-|.|e|\"|\\|/|,|}| |\n|\u{7f}|\u{e4}|null|1234567890123".split('|') {
-                same(&format!("{}{inserted}{}", &row[..at], &row[at..]));
-                if let Some(after) = row.get(at + 1..) {
-                    same(&format!("{}{inserted}{after}", &row[..at]));
-                }
-            }
-        }
-    }
-}
-
 // Verifies FLEET-3.
 #[test]
 fn no_part_of_an_export_is_good() {

@@ -91,9 +91,6 @@ impl<T> Field<T> {
     }
 }
 
-/// The largest count, size or time.
-pub const LARGEST: i64 = 1_000_000_000_000;
-
 /// A count, a size or a time: whole and not negative. What no device can have measured is refused, as below.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Whole(i64);
@@ -101,7 +98,7 @@ struct Whole(i64);
 impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = i64::deserialize(deserializer)?;
-        let is_possible = (0..=LARGEST).contains(&number);
+        let is_possible = (0..=1_000_000_000_000).contains(&number);
         if is_possible { Ok(Self(number)) } else { Err(serde::de::Error::custom("a number is out of range")) }
     }
 }
@@ -199,7 +196,6 @@ wire_row! {
 }
 
 /// A line between header and trailer.
-#[derive(Debug, PartialEq)]
 pub struct Row<'a> {
     pub row: u64,
     pub at_s: i64,
