@@ -231,7 +231,7 @@ fn count(counts: &mut Counts, kind: &Kind) {
         Kind::Switch { .. } => &mut counts.switches,
         Kind::Waking { .. } => &mut counts.wakings,
         Kind::Woken { .. } => &mut counts.wakeups,
-        Kind::Frequency { .. } => &mut counts.frequencies,
+        Kind::Frequency { .. } | Kind::FrequencyAtStart { .. } => &mut counts.frequencies,
         Kind::BlockedReason { .. } => &mut counts.blocked_reasons,
         Kind::BlockIssue { .. } | Kind::BlockComplete { .. } => &mut counts.block_requests,
         Kind::ReclaimBegin => &mut counts.reclaims,
@@ -280,6 +280,23 @@ mod tests {
     fn woken(cpu: u16, time_ns: u64) -> Event {
         let kind = Kind::Woken { target: 7, cpu: None, is_new: false };
         Event { time_ns, tid: 1, cpu, context: Context::Unknown, kind }
+    }
+
+    // Verifies TRACE-3.
+    #[test]
+    fn a_frequency_that_never_changes_is_known_from_the_start() {
+        for (kind, is_known) in [
+            (Kind::PageFault, false),
+            (Kind::FrequencyAtStart { cpu: 0, khz: 1 }, true),
+            (Kind::Frequency { cpu: 0, khz: 1 }, true),
+        ] {
+            let mut collector = Collector::new("text");
+            collector.push(Event { kind, ..woken(0, 10) }).unwrap();
+            let switch = Kind::Switch { next: 0, leaving: Leaving::Sleeping };
+            collector.push(Event { kind: switch, ..woken(0, 20) }).unwrap();
+            let faults = collector.finish().faults;
+            assert_eq!(!faults.iter().any(|fault| fault.contains("cpu_frequency")), is_known, "{kind:?}: {faults:?}");
+        }
     }
 
     #[test]
