@@ -204,7 +204,6 @@ pub struct Row<'a> {
 }
 
 /// What a row says.
-#[derive(Debug, PartialEq)]
 pub enum Content<'a> {
     /// What runs from here on.
     Start(System<'a>),
