@@ -167,7 +167,14 @@ fn a_dead_guardian_is_replaced_and_the_next_restores_leases() {
     eventually("another guardian watches", || {
         daemon.status()["guardian_pid"].as_i64().is_some_and(|second| second != first)
     });
-    assert_eq!(daemon.status()["metrics"]["guardian_restarts"], 1);
+    let status = daemon.status();
+    assert_eq!(status["metrics"]["guardian_restarts"], 1);
+    // Field 41 of stat: the daemon's real-time policy speeds up its guardian's start alone.
+    let stat = format!("/proc/{}/stat", status["guardian_pid"]);
+    eventually("the guardian is an ordinary task", || {
+        let stat = fs::read_to_string(&stat).unwrap();
+        stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(38) == Some("0")
+    });
 }
 
 /// Voluntary context switches of `pid`: how often it has slept.

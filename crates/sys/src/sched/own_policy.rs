@@ -20,6 +20,25 @@ pub fn become_real_time() -> io::Result<()> {
     set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, PRIORITY)
 }
 
+/// Runs `start`, to whose children a real-time thread passes its policy on: a busy CPU delays an ordinary child by several turns
+/// of all other tasks before it has even loaded its program. A child gives it up with [`become_ordinary`].
+///
+/// Children of an ordinary thread, and of one that may not pass it on (without CAP_SYS_NICE), are ordinary.
+pub fn passing_on<T>(start: impl FnOnce() -> T) -> T {
+    let is_passed_on = is_real_time() && set_policy(libc::SCHED_FIFO, PRIORITY).is_ok();
+    let started = start();
+    if is_passed_on {
+        // The kernel never refuses it: the priority stays the same, and the flag only takes rights from children.
+        let _ = become_real_time();
+    }
+    started
+}
+
+/// True while the calling thread is a real-time task.
+pub fn is_real_time() -> bool {
+    policy_of(0) & !libc::c_long::from(libc::SCHED_RESET_ON_FORK) == libc::c_long::from(libc::SCHED_FIFO)
+}
+
 /// Makes the calling thread an ordinary task with the nice value that it was started with.
 ///
 /// For work that takes longer than audio may wait: a task that wakes up preempts one that has run for long, but never a
@@ -49,13 +68,17 @@ pub fn run_when_idle() -> io::Result<()> {
 pub fn let_idle_threads_end(root: &Root, pid: u32) -> io::Result<()> {
     for thread in root.list(format!("/proc/{pid}/task")).unwrap_or_default() {
         let Ok(thread) = thread.parse::<libc::pid_t>() else { continue };
-        // SAFETY: it takes and returns plain integers.
-        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
-        if policy == libc::c_long::from(libc::SCHED_IDLE) {
+        if policy_of(thread) == libc::c_long::from(libc::SCHED_IDLE) {
             set_policy_of(thread, libc::SCHED_RR, PRIORITY).or_else(|_| set_policy_of(thread, libc::SCHED_OTHER, 0))?;
         }
     }
     Ok(())
+}
+
+/// The policy of `thread` with its flag; 0 is the calling one. Negative for a thread that has ended.
+fn policy_of(thread: libc::pid_t) -> libc::c_long {
+    // SAFETY: it takes and returns plain integers.
+    unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) }
 }
 
 fn set_policy(policy: libc::c_int, priority: i32) -> io::Result<()> {
@@ -120,8 +143,13 @@ mod tests {
                 policy_and_nice(&String::from_utf8(child.stdout).unwrap())
             };
             assert_eq!((own()[0].as_str(), child()), ("1", ["0", "0"].map(str::to_owned)));
+            if set_policy(libc::SCHED_FIFO, PRIORITY).is_ok() {
+                assert_eq!(passing_on(child)[0], "1");
+            }
+            assert_eq!((own()[0].as_str(), child()), ("1", ["0", "0"].map(str::to_owned)), "passed on only there");
             become_ordinary().unwrap();
-            assert_eq!((own(), child()), (ordinary.clone(), ordinary));
+            assert_eq!((own(), child()), (ordinary.clone(), ordinary.clone()));
+            assert_eq!(passing_on(child), ordinary, "an ordinary thread has nothing to pass on");
             become_real_time().unwrap();
             assert_eq!(own()[0], "1");
         })

@@ -13,6 +13,7 @@ use super::READY;
 use super::wait::Wait;
 use crate::journal::{Holder, JournalError, Replay, Restoration, RestoreOutcome};
 use brisk_sys::process::own_code;
+use brisk_sys::sched::own_policy;
 use brisk_sys::{BootTime, Root};
 
 /// A lease is overdue this long after its deadline: a working daemon is never that late.
@@ -37,6 +38,10 @@ pub fn guard(holder: Holder, folder: &Path, root: &Root, daemon: u32) -> Result<
     let mut wait = Wait::of(folder).map_err(GuardFault::Wait)?;
     // A failed write means that the daemon has died, which the loop below notices at once.
     let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
+    // It restores as an ordinary task: many leases take longer than audio may wait.
+    if own_policy::is_real_time() {
+        let _ = own_policy::become_ordinary();
+    }
     // The guardian sleeps for long, so it needs little memory; a failure only leaves more pages mapped.
     let _ = own_code::unmap();
     let mut overdue = Overdue { holder, folder, root, retry: OVERDUE_RETRY, reported: Vec::new() };

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use crate::journal::Holder;
 use brisk_sys::Root;
+use brisk_sys::sched::own_policy;
 pub use main_loop::{GuardFault, guard};
 
 /// The name under which it runs: systemd's switch-root spares names that begin with `@`.
@@ -63,7 +64,8 @@ impl Guardian {
         let program = PathBuf::from("/proc/self/exe");
         let fault = |cause| GuardianError::Start { program: program.clone(), cause };
         let absolute = |path: &Path| std::path::absolute(path).map_err(fault);
-        let mut child = Command::new(&program)
+        let mut command = Command::new(&program);
+        command
             .arg0(NAME)
             .arg("--root")
             .arg(absolute(&root.path("/"))?)
@@ -74,9 +76,9 @@ impl Guardian {
             .arg(std::process::id().to_string())
             .current_dir("/")
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(fault)?;
+            .stdout(Stdio::piped());
+        // Until it watches, a kill of this process leaves everything changed: its start must not wait for other tasks.
+        let mut child = own_policy::passing_on(|| command.spawn()).map_err(fault)?;
         let (Some(lifeline), Some(mut end)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(GuardianError::NotReady("it has no pipes"));
         };
