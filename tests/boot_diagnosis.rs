@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::patience::{LONG_PATIENCE, OutputWithin};
+
 /// An interval of a boot with constant load. Shares are percent.
 #[derive(Clone, Copy)]
 struct Stretch<'a> {
@@ -102,7 +104,7 @@ impl Log<'_> {
 
 /// Standard output and standard error.
 fn brisk(arguments: &[&str]) -> (String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_brisk")).args(arguments).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_brisk")).args(arguments).output_within(LONG_PATIENCE);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (text(output.stdout), text(output.stderr))
 }

@@ -13,6 +13,7 @@ use brisk::papers::built_in;
 use brisk::papers::paper::{Paper, Row, Source};
 
 use crate::paper_pages;
+use crate::patience::{LONG_PATIENCE, OutputWithin};
 
 fn experiments() -> Vec<Experiment> {
     catalogue::all().unwrap().into_iter().map(|entry| entry.experiment).collect()
@@ -145,7 +146,7 @@ fn the_bibliography_has_the_same_papers() {
 }
 
 fn papers(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_brisk")).args(["prove", "papers"]).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_brisk")).args(["prove", "papers"]).args(arguments).output_within(LONG_PATIENCE)
 }
 
 fn evidence() -> String {

@@ -6,6 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::patience::{LONG_PATIENCE, OutputWithin};
+
 const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 const SERVICE: u32 = 23_456;
 /// The journals' folders below /run, and what each may hold: a file, its original and its leased value.
@@ -84,7 +86,7 @@ impl Device {
     /// Runs brisk with `arguments`; returns its exit code and output.
     fn brisk(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-        let output = command.arg("--root").arg(self.0.path()).args(arguments).output().unwrap();
+        let output = command.arg("--root").arg(self.0.path()).args(arguments).output_within(LONG_PATIENCE);
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         (output.status.code(), said)
     }

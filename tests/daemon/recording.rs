@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::LEASE;
 use super::device::{Daemon, Device, eventually};
 use crate::golden;
+use crate::patience::{LONG_PATIENCE, OutputWithin};
 
 const EVERYTHING: &str = "
 [launch]
@@ -33,7 +34,11 @@ fn record(device: &Device, work: impl FnOnce(&mut Daemon<'_>)) -> PathBuf {
 }
 
 fn replay(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_brisk")).arg("replay").args(arguments).env("NO_COLOR", "1").output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_brisk"))
+        .arg("replay")
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .output_within(LONG_PATIENCE)
 }
 
 fn replay_json(path: &Path, arguments: &[&str]) -> (Option<i32>, Value) {

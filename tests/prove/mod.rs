@@ -15,6 +15,7 @@ use brisk::experiment::plan::Line;
 use brisk::experiment::store;
 use brisk::report::proof::{ExperimentResult, FailureOf, Proof, Verdict};
 
+use crate::patience::{LONG_PATIENCE, OutputWithin};
 use crate::static_brisk::static_brisk;
 
 /// Two arms, one point, three blocks; its claim always holds.
@@ -90,7 +91,7 @@ required = ">= 50"
 fn prove(folder: &Path, text: &str, arguments: &[&str]) -> Output {
     let file = folder.join("mini.toml");
     std::fs::write(&file, text).unwrap();
-    proving(folder).arg(&file).args(arguments).output().unwrap()
+    proving(folder).arg(&file).args(arguments).output_within(3 * LONG_PATIENCE)
 }
 
 /// `brisk prove` with its results in `folder`, without an experiment yet.
@@ -110,7 +111,7 @@ fn prove_all(folder: &Path, files: &[(&Path, Option<&str>)]) -> Output {
         text.iter().for_each(|text| std::fs::write(file, text).unwrap());
         command.arg(file);
     }
-    command.output().unwrap()
+    command.output_within(3 * LONG_PATIENCE)
 }
 
 fn result(folder: &Path) -> ExperimentResult {
@@ -282,7 +283,7 @@ fn bad_input_is_refused_before_anything_is_measured() {
 #[test]
 fn an_experiment_without_a_quick_form_is_not_run_quickly() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    let output = command.args(["prove", "memory-single", "memory-writeback"]).output().unwrap();
+    let output = command.args(["prove", "memory-single", "memory-writeback"]).output_within(3 * LONG_PATIENCE);
     assert_code(&output, 2);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("only in the full form (--full): memory-single, memory-writeback"), "{said}");

@@ -79,7 +79,7 @@ fn devices_over_ssh_measure_themselves_and_keep_nothing() {
     let joined = client.path().join("joined");
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
     command.args(["prove", "merge"]).arg(client.path().join("results")).arg("--output").arg(&joined);
-    assert_code(&command.output().unwrap(), 0);
+    assert_code(&command.output_within(LONG_PATIENCE), 0);
     let found = result(&joined);
     assert_eq!(launches(&found, "stock").len(), 4);
     assert!(
@@ -137,7 +137,7 @@ fn a_lost_connection_ends_the_measurement_on_the_device() {
 /// What doctor reports of the device's tree without a connection.
 pub fn doctor_here(root: &Path) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    let output = command.arg("--root").arg(root).args(["doctor", "--json"]).output().unwrap();
+    let output = command.arg("--root").arg(root).args(["doctor", "--json"]).output_within(LONG_PATIENCE);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -168,7 +168,7 @@ fn what_cannot_be_measured_on_a_device_is_refused() {
         (&["prove", "nothing", "--here", "--on", "ssh:a"], "nothing"),
         (&["doctor", "--on", "ssh:a", "--on", "ssh:a"], "--on ssh:a is given twice"),
     ] {
-        let output = brisk(folder.path(), arguments).env("HOME", folder.path()).output().unwrap();
+        let output = brisk(folder.path(), arguments).env("HOME", folder.path()).output_within(LONG_PATIENCE);
         assert_code(&output, 2);
         assert!(errors(&output).contains(reason), "{arguments:?}: {output:?}");
     }
@@ -176,7 +176,7 @@ fn what_cannot_be_measured_on_a_device_is_refused() {
     let client = client(&[&board]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
     command.env("PATH", client.path()).args(["doctor", "--on", "ssh:board-1", "--binary"]);
-    let output = command.arg(folder.path().join("none")).output().unwrap();
+    let output = command.arg(folder.path().join("none")).output_within(LONG_PATIENCE);
     assert_code(&output, 2);
     assert!(errors(&output).contains("cannot read"), "{output:?}");
     // This test's program needs its machine's libraries, so that it is not copied unasked.

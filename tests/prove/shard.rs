@@ -9,10 +9,15 @@ use serde_json::Value;
 
 use super::here::{device, has_runner, here, signal, wait_until};
 use super::{EXPERIMENT, assert_code, counted, launches, proving, result};
+use crate::patience::{LONG_PATIENCE, OutputWithin};
 use crate::static_brisk::static_brisk;
 
 fn merge(folders: &[&Path], arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_brisk")).args(["prove", "merge"]).args(folders).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_brisk"))
+        .args(["prove", "merge"])
+        .args(folders)
+        .args(arguments)
+        .output_within(LONG_PATIENCE)
 }
 
 fn said(output: &Output) -> String {
@@ -37,7 +42,7 @@ fn a_killed_shard_runs_again_alone_and_is_joined() {
     let device = device();
     let all = results(device.path());
     let [one, two] = ["shard-1-of-2", "shard-2-of-2"].map(|name| all.join(name).join("recorded-quick"));
-    let output = shard(device.path(), "1/2").output().unwrap();
+    let output = shard(device.path(), "1/2").output_within(LONG_PATIENCE);
     assert_code(&output, 0);
     assert!(said(&output).contains("shard 1/2 of recorded-quick: 4 of 4 replicates, 0 of them refused"), "{output:?}");
 
@@ -53,7 +58,7 @@ fn a_killed_shard_runs_again_alone_and_is_joined() {
     assert!(said(&output).contains(&missing), "{missing}: {output:?}");
     assert!(!all.join("proof.json").exists());
 
-    assert_code(&shard(device.path(), "2/2").output().unwrap(), 0);
+    assert_code(&shard(device.path(), "2/2").output_within(LONG_PATIENCE), 0);
     let lines = [&one, &two].map(|folder| std::fs::read(folder.join("replicates.jsonl")).unwrap());
     let joined = device.path().join("joined");
     assert_code(&merge(&[&all], &["--output", joined.to_str().unwrap()]), 0);
@@ -63,7 +68,7 @@ fn a_killed_shard_runs_again_alone_and_is_joined() {
     assert!(joined.join("report.html").is_file());
 
     // Neither a merge nor another start of a complete shard changes it.
-    assert_code(&shard(device.path(), "1/2").output().unwrap(), 0);
+    assert_code(&shard(device.path(), "1/2").output_within(LONG_PATIENCE), 0);
     assert_eq!([&one, &two].map(|folder| std::fs::read(folder.join("replicates.jsonl")).unwrap()), lines);
     // In another order of folders, the joined run is the same.
     let again = merge(&[&two, &one], &["--json", "--output", device.path().join("again").to_str().unwrap()]);
@@ -77,9 +82,9 @@ fn a_killed_shard_runs_again_alone_and_is_joined() {
 fn shards_that_do_not_belong_together_are_refused() {
     let device = device();
     let all = results(device.path());
-    assert_code(&shard(device.path(), "1/2").output().unwrap(), 0);
+    assert_code(&shard(device.path(), "1/2").output_within(LONG_PATIENCE), 0);
     // The other half of an experiment with more blocks, and a shard that was measured twice.
-    assert_code(&here(device.path(), 6).args(["--shard", "2/2"]).output().unwrap(), 0);
+    assert_code(&here(device.path(), 6).args(["--shard", "2/2"]).output_within(LONG_PATIENCE), 0);
     let copy = all.join("shard-1-of-2/copy");
     std::fs::create_dir(&copy).unwrap();
     for name in ["run.json", "replicates.jsonl"] {
@@ -97,15 +102,15 @@ fn shards_that_do_not_belong_together_are_refused() {
     assert_eq!(kinds, ["damaged", "double", "foreign"], "{answer:#}");
     assert_eq!(answer["missing"][0]["shards"], serde_json::json!(["2/2"]), "{answer:#}");
     assert_code(&merge(&[device.path()], &[]), 2);
-    assert_code(&shard(device.path(), "3/2").output().unwrap(), 2);
-    assert_code(&shard(device.path(), "1/2").args(["--minutes", "1"]).output().unwrap(), 2);
+    assert_code(&shard(device.path(), "3/2").output_within(LONG_PATIENCE), 2);
+    assert_code(&shard(device.path(), "1/2").args(["--minutes", "1"]).output_within(LONG_PATIENCE), 2);
 }
 
 /// A shard without a block of the experiment is complete at once, so that one job array serves experiments of any size.
 #[test]
 fn a_shard_without_a_block_is_complete() {
     let device = device();
-    let output = shard(device.path(), "6/6").arg("--json").output().unwrap();
+    let output = shard(device.path(), "6/6").arg("--json").output_within(LONG_PATIENCE);
     assert_code(&output, 0);
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&answer["shard"], &answer["experiments"][0]["of"]), (&"6/6".into(), &0.into()));
@@ -125,7 +130,10 @@ fn each_task_of_a_job_array_measures_its_shard() {
         let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/farm/slurm.sh"));
         command.arg(count).arg(results(device.path())).arg("--here").arg(device.path().join("recorded.toml"));
         command.arg("--root").arg(device.path()).env("BRISK", env!("CARGO_BIN_EXE_brisk"));
-        command.env_remove("SLURM_ARRAY_TASK_ID").envs(task.map(|task| ("SLURM_ARRAY_TASK_ID", task))).output().unwrap()
+        command
+            .env_remove("SLURM_ARRAY_TASK_ID")
+            .envs(task.map(|task| ("SLURM_ARRAY_TASK_ID", task)))
+            .output_within(LONG_PATIENCE)
     };
     assert_code(&task(None, "2"), 2);
     assert_code(&task(Some("3"), "2"), 2);
@@ -156,7 +164,7 @@ fn no_division_changes_a_bit_in_deterministic_mode() {
         let parts = folder.path().join(format!("of-{count}"));
         for number in 1..=count {
             let shard = format!("{number}/{count}");
-            assert_code(&proving(&parts).arg(&file).args(["--shard", &shard]).output().unwrap(), 0);
+            assert_code(&proving(&parts).arg(&file).args(["--shard", &shard]).output_within(LONG_PATIENCE), 0);
         }
         let joined = parts.join("joined");
         assert_code(&merge(&[&parts], &["--output", joined.to_str().unwrap()]), 0);
