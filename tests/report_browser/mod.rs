@@ -144,7 +144,7 @@ fn the_papers_page_fits_every_width_in_both_schemes() {
         results.add_evidence(measured);
     }
     let text = brisk::papers::html::render(&built_in::select(&[]).unwrap(), &results);
-    assert_eq!(text.matches("opening by opening").count(), 3, "the curves are drawn");
+    assert_eq!(text.matches("step by step").count(), 3, "the curves are drawn");
     let Some(mut page) = Page::showing(&text, proof) else { return };
     page.open_details();
     for scheme in ["light", "dark"] {

@@ -94,11 +94,13 @@ pub enum StepMetric {
     Files,
     /// Swapped-out memory, in MiB.
     Swapped,
+    /// The mean frequency of the CPUs in each twentieth of a boot, in MHz.
+    Frequency,
 }
 
 impl StepMetric {
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 4] = [Self::Alive, Self::Free, Self::Files, Self::Swapped];
+    pub const ALL: [Self; 5] = [Self::Alive, Self::Free, Self::Files, Self::Swapped, Self::Frequency];
 
     /// Its name in a report, and its unit.
     pub fn what(self) -> (&'static str, &'static str) {
@@ -107,6 +109,7 @@ impl StepMetric {
             Self::Free => ("free memory", "MiB"),
             Self::Files => ("pages of files", "MiB"),
             Self::Swapped => ("on swap", "MiB"),
+            Self::Frequency => ("frequency in each twentieth of the boot", "MHz"),
         }
     }
 }

@@ -133,7 +133,7 @@ fn drawings(part: &Part, compared: &ComparedPart, results: &Results, id: &str) -
         let draw = |size, id: &str| step_plot::lines(result, &course.what, size, id);
         let [wide, narrow] = Size::both(&format!("{id}-course"), draw);
         let caption = format!(
-            "{}: {}, opening by opening; the median over the replicates of each arm.",
+            "{}: {}, step by step; the median over the replicates of each arm.",
             course.experiment, course.what
         );
         drawings.push((wide, narrow, caption));

@@ -10,11 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 
 use super::boot_hold::BootHold;
+use super::frequency_samples::FrequencySamples;
 use super::settings::RunnerSettings;
-use super::{Metrics, describe, run_replicates, runtime_folder};
+use super::{Finding, describe, run_replicates, runtime_folder};
 use crate::load::{FirstScreen, Load};
 use crate::metric::Metric;
-use crate::plan::{Line, Plan};
+use crate::plan::{Line, Plan, StepMetric};
 use crate::spec::{Arm, Boots};
 use brisk_sys::process::TICK_MS;
 use brisk_sys::{BootTime, Root};
@@ -41,7 +42,7 @@ pub(super) fn run(
         if !arm.hold_from_kernel {
             settings.apply(arm).with_context(|| format!("cannot set the arm {}", arm.name))?;
         }
-        Ok(Boot { boots, root, folder: &folder, kernel }.measure(arm).map(|metrics| finding.metrics = metrics))
+        Ok(Boot { boots, root, folder: &folder, kernel }.measure(arm, finding))
     })?;
     settings.restore()
 }
@@ -56,7 +57,8 @@ struct Boot<'a> {
 
 impl Boot<'_> {
     /// Runs the rest of the boot. The time to set the arm is not included.
-    fn measure(&self, arm: &Arm) -> anyhow::Result<Metrics> {
+    fn measure(&self, arm: &Arm, finding: &mut Finding) -> anyhow::Result<()> {
+        let frequencies = FrequencySamples::start(self.root);
         let began = BootTime::now();
         let then = arm.governor.as_deref().filter(|_| arm.hold_from_kernel);
         let is_held = arm.boot_hold || arm.hold_from_kernel;
@@ -69,6 +71,7 @@ impl Boot<'_> {
         let expected = arm.preload.mode();
         ensure!(preload.mode == expected, "the zygote's preloading was {} and not {expected}", preload.mode);
         let [server, screen] = zygote.screens()?;
+        let frequency = frequencies.end(began, screen);
         hold.map_or(Ok(()), BootHold::end)?;
         let phases = BootPhases {
             kernel: self.kernel.since(BootTime::default()),
@@ -88,7 +91,11 @@ impl Boot<'_> {
             let prediction = Prediction::read(&folder.join("prediction"))?;
             figures.extend(bounds(&phases, &preload, &zygote.measure()?, &prediction));
         }
-        Ok(figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect())
+        finding.metrics = figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect();
+        if !frequency.is_empty() {
+            finding.courses.insert(StepMetric::Frequency, frequency);
+        }
+        Ok(())
     }
 
     fn load(&self, work_ms: u32) -> Load {

@@ -16,6 +16,8 @@ mod daemon;
 #[cfg(feature = "lab")]
 mod driver;
 #[cfg(feature = "lab")]
+mod frequency_samples;
+#[cfg(feature = "lab")]
 mod groups_by_hand;
 mod launch;
 #[cfg(feature = "lab")]
