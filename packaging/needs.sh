@@ -62,7 +62,8 @@ need_rust() {
 	PATH=/usr/bin:$PATH
 	export PATH
 	hash -r
-	cargo_is_recent || apt_install cargo-web rustc-web
+	# Only Debian has these packages; elsewhere the last line says what to do.
+	cargo_is_recent || apt_install cargo-web rustc-web || :
 	hash -r
 	cargo_is_recent || die "cargo $wanted or newer is needed, $(cargo --version 2>&1 | head -n 1) was found: https://rustup.rs"
 }

@@ -8,6 +8,9 @@ use std::process::{Command, Output};
 
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/android/integration/module");
 
+/// build-module packs these files as META-INF/com/google/android.
+const INSTALLER_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/android/integration/installer");
+
 /// build-module packs this file as etc/brisk.toml.
 const SETTINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/android/integration/brisk.toml");
 
@@ -97,6 +100,45 @@ fn an_unsupported_device_is_refused_with_the_reason() {
         assert_eq!(output.status.code(), Some(1));
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(message.contains(reason), "{architecture}: {message}");
+    }
+}
+
+/// Magisk's application refuses a zip without META-INF, and runs update-binary.
+#[test]
+fn the_zip_is_one_that_magisk_installs() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("brisk-x86_64"), "program").unwrap();
+    let zip = folder.path().join("module.zip");
+    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/android/integration/build-module"))
+        .args([folder.path(), zip.as_path()])
+        .arg("x86_64")
+        .env("SOURCE_DATE_EPOCH", "1700000000")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let bytes = fs::read(&zip).unwrap();
+    let installer = ["update-binary", "updater-script"].map(|name| format!("META-INF/com/google/android/{name}"));
+    let files = ["module.prop", "customize.sh", "service.sh", "bin/brisk-x86_64"].map(str::to_owned);
+    for name in installer.iter().chain(&files) {
+        assert!(bytes.windows(name.len()).any(|window| window == name.as_bytes()), "{name} is missing");
+    }
+    assert_eq!(fs::read_to_string(format!("{INSTALLER_FILES}/updater-script")).unwrap(), "#MAGISK\n");
+}
+
+#[test]
+fn magisks_own_installer_gets_the_zip_unless_it_is_too_old() {
+    let folder = tempfile::tempdir().unwrap();
+    // No file system is mounted here.
+    executable(&folder.path().join("mount"), "#!/bin/sh\nexit 1\n");
+    for (version, expected) in [("20400", "installs a.zip"), ("19000", "Magisk 20.4 or newer")] {
+        let functions = format!("MAGISK_VER_CODE={version}\ninstall_module() {{ echo \"installs $ZIPFILE\"; }}\n");
+        fs::write(folder.path().join("util_functions.sh"), functions).unwrap();
+        let phone = Shell::new();
+        let mut shell = phone.command(&[folder.path()]);
+        shell.arg(format!("{INSTALLER_FILES}/update-binary")).args(["3", "1", "a.zip"]);
+        let output = shell.env("BRISK_MAGISK", folder.path()).output().unwrap();
+        assert_eq!(output.status.success(), version == "20400", "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains(expected), "{output:?}");
     }
 }
 

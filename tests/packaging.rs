@@ -150,6 +150,23 @@ fn packages_are_reproducible() {
     assert_eq!(sums[0], sums[1]);
 }
 
+/// Buildroot enables each unit that no preset names: without one, every boot would be recorded and held.
+#[test]
+fn buildroots_preset_names_each_unit_and_enables_the_daemon_alone() {
+    let (recipe, preset) = (text(BUILDROOT), text("packaging/buildroot/package/brisk/brisk.preset"));
+    let mut units = 0;
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/systemd")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if text(&format!("packaging/systemd/{name}")).lines().any(|line| line == "[Install]") {
+            units += 1;
+            let expected = format!("{} {name}", if name == "brisk.service" { "enable" } else { "disable" });
+            assert!(recipe.contains(&name) && preset.lines().any(|line| line == expected), "{expected}");
+        }
+    }
+    assert_eq!(units, preset.lines().filter(|line| !line.starts_with('#')).count());
+    assert!(recipe.contains("brisk.preset"), "{BUILDROOT} does not install it");
+}
+
 /// The kernel options for process events, as each build system sets them.
 #[test]
 fn buildroot_and_yocto_set_the_same_kernel_options() {

@@ -212,7 +212,8 @@ mod tests {
         let mut commands = Vec::new();
         for line in text.lines() {
             if let Some(language) = line.strip_prefix("```") {
-                shell = ["sh", "console"].contains(&language);
+                // A word after it names the block for a test.
+                shell = ["sh", "console"].contains(&language.split(' ').next().unwrap_or_default());
                 continue;
             }
             let command = line.split(" #").next().unwrap_or_default();
@@ -232,7 +233,7 @@ mod tests {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut commands = 0;
         let mut wrong = Vec::new();
-        for folder in ["docs", "docs/guides", "docs/install", "docs/inside"] {
+        for folder in [".", "docs", "docs/guides", "docs/install", "docs/inside", "android/integration"] {
             for path in fs::read_dir(repository.join(folder)).unwrap().map(|entry| entry.unwrap().path()) {
                 let Ok(text) = fs::read_to_string(&path) else { continue };
                 for command in commands_of(&text) {
@@ -249,7 +250,7 @@ mod tests {
         }
         assert!(commands > 30, "the commands are found: {commands}");
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        let text = "```sh\nsudo brisk why  # now\nls\nbrisk top | cat -n\n```\nbrisk x\n";
+        let text = "```sh try\nsudo brisk why  # now\nls\nbrisk top | cat -n\n```\nbrisk x\n";
         assert_eq!(commands_of(text), [["brisk", "why"], ["brisk", "top"]]);
     }
 

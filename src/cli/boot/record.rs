@@ -25,7 +25,10 @@ There are three ways to start it:
 
 It ends when the boot has completed: when sys.boot_completed is set (Android), when systemd has no start
 jobs left, when /run/brisk-boot-completed exists, or at the time-out; --until replaces these. SIGTERM
-ends it at once. The samples stay in memory until then, and are written to the first writable place.
+ends it at once. The samples stay in memory until then.
+
+Without --output the recording is /var/log/brisk-boot.tgz, on Android /data/misc/brisk/boot.tgz, or
+/run/brisk-boot.tgz where neither can be written. It says which one it wrote.
 
 `brisk boot chart`, `diagnose` and `compare` read the recording; so do bootchart's own tools.
 

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Folders of shards or of devices' results, or folders that have them
     #[arg(value_name = "FOLDER", required = true)]
     folders: Vec<PathBuf>,
-    /// Write results into this folder
+    /// Write results into this folder [default: one below ~/.cache/brisk/results]
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Also print the tables of every variant and every claim

@@ -95,7 +95,7 @@ pub struct Arguments {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Write results into this folder
+    /// Write results into this folder [default: one below ~/.cache/brisk/results]
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// End after N minutes, with complete blocks of runs

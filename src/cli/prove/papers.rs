@@ -61,7 +61,7 @@ pub struct Arguments {
     /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
-    /// Write results into this folder
+    /// Write results into this folder [default: one below ~/.cache/brisk/results]
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// End after N minutes, with complete blocks of runs [default: 5; none with --full]

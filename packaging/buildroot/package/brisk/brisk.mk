@@ -31,6 +31,8 @@ define BRISK_INSTALL_INIT_SYSTEMD
 		$(@D)/packaging/systemd/brisk-metrics.socket $(@D)/packaging/systemd/brisk-metrics@.service
 	$(INSTALL) -D -m 0644 $(@D)/packaging/systemd/notify-reload.conf \
 		$(TARGET_DIR)/usr/lib/systemd/system/brisk.service.d/notify-reload.conf
+	$(INSTALL) -D -m 0644 $(@D)/packaging/buildroot/package/brisk/brisk.preset \
+		$(TARGET_DIR)/usr/lib/systemd/system-preset/50-brisk.preset
 endef
 
 define BRISK_INSTALL_INIT_SYSV

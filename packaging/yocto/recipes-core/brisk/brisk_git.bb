@@ -5,7 +5,7 @@ LIC_FILES_CHKSUM = "file://LICENSE;md5=3b83ef96387f14655fc854ddc3c6bd57"
 inherit cargo cargo-update-recipe-crates systemd useradd
 
 # The commit that is checked out beside this layer.
-SRC_URI = "git://${BRISK_REPOSITORY};protocol=file;nobranch=1"
+SRC_URI = "git://${BRISK_REPOSITORY};protocol=file;usehead=1"
 SRCREV = "${AUTOREV}"
 PV = "0.1.0+git"
 
