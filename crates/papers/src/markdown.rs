@@ -48,7 +48,7 @@ fn head(text: &mut String, paper: &Paper, compared: &ComparedPaper) {
     paragraph(text, &format!("{}: *{title}*. {year}, {venue}{doi}.", authors.join(", ")));
     paragraph(text, &format!("It measured on {device}."));
     let command =
-        format!("`brisk prove papers {name}` measures the rows and writes this comparison as a page with its plots.");
+        format!("`./dev prove papers {name}` measures the rows and writes this comparison as a page with its plots.");
     paragraph(text, &command);
     for (heading, prose) in [
         ("What they proposed", &paper.proposed),
