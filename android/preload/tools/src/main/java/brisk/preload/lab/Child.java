@@ -51,7 +51,7 @@ final class Child {
     }
 
     /** The command of a zygote. */
-    static List<String> command(List<String> machine, List<String> arguments) {
+    private static List<String> command(List<String> machine, List<String> arguments) {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.addAll(MACHINE);
