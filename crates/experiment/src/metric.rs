@@ -143,6 +143,8 @@ pub enum Metric {
     GainOnFour,
     /// Classes of the list that are not initialised in the zygote when it begins to fork.
     ClassesLeft,
+    /// Classes of the list that a fork's child has initialised when it exits.
+    ClassesInChild,
     /// Overhead of a preloader that follows a plan: it reads the plan, starts and joins threads.
     PreloaderOwn,
     /// Throughput of two CPUs relative to one.
@@ -198,7 +200,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 85] = [
+    pub const ALL: [Self; 86] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -267,6 +269,7 @@ impl Metric {
         Self::GainOnTwo,
         Self::GainOnFour,
         Self::ClassesLeft,
+        Self::ClassesInChild,
         Self::PreloaderOwn,
         Self::CpusWorth,
         Self::PreloadOnTwo,
@@ -377,6 +380,7 @@ impl Metric {
             Self::GainOnTwo => (Boots, "gain predicted on 2 CPUs", "%", "gain_on_2_percent"),
             Self::GainOnFour => (Boots, "gain predicted on 4 CPUs", "%", "gain_on_4_percent"),
             Self::ClassesLeft => (Boots, "classes left", "classes", "classes_left"),
+            Self::ClassesInChild => (Boots, "classes in the child", "classes", "classes_in_child"),
             Self::PreloaderOwn => (Boots, "preloader's own", "ms", "preloader_own_ms"),
             Self::CpusWorth => (Boots, "worth of two CPUs", "times", "cpus_worth"),
             Self::PreloadOnTwo => (Boots, "preload predicted on 2 CPUs", "ms", "preload_on_2_ms"),

@@ -111,9 +111,9 @@ fn mode_note(experiment: &Experiment) -> Option<&'static str> {
         Timekeeping::Parallel if experiment.boots.is_some() => Some(
             "Each boot is a guest of its own, two emulated CPUs on the host's clock: only ratios of boots that ran side \
              by side are meaningful, and a boot in which the host kept a CPU waiting for more than 3 % of the time is \
-             refused. HotSpot stands in for ART: it compiles while it runs, and two of its threads hardly load classes at \
-             the same time. It cannot fork, so the paper's child is a second Java VM, whose start is more expensive than \
-             fork(2). Figures for 4 and 8 CPUs are predicted by scheduling natively measured costs, not measured.",
+             refused. HotSpot stands in for ART, and only interprets: two of its threads hardly load classes at the same \
+             time. The paper's child is forked through JNI; it has one thread, so the zygote collects no garbage in any arm. \
+             Figures for 4 and 8 CPUs are predicted by scheduling natively measured costs, not measured.",
         ),
         Timekeeping::Parallel if experiment.subject() == Subject::Combinations => Some(
             "Two emulated CPUs on the host's clock: only ratios of replicates that ran side by side are meaningful, and a \

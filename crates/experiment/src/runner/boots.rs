@@ -1,28 +1,22 @@
 //! Boots of a zygote: the guest has just booted, and the runner goes on to the first screen.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
 use super::boot_hold::BootHold;
 use super::frequency_samples::FrequencySamples;
 use super::settings::RunnerSettings;
+use super::zygote::{FOLDER, Preload, Zygote, ZygoteMeasurements};
 use super::{Finding, describe, run_replicates, runtime_folder};
-use crate::load::{FirstScreen, Load};
+use crate::load::Load;
 use crate::metric::Metric;
 use crate::plan::{Line, Plan, StepMetric};
-use crate::spec::{Arm, Boots};
-use brisk_sys::process::TICK_MS;
+use crate::spec::{Arm, Boots, Preloading};
 use brisk_sys::{BootTime, Root};
-
-/// The folder that the lab has put into the guest.
-const FOLDER: &str = "/zygote";
-const THREADS: u32 = 2;
 
 /// Runs the only replicate of `plan`; see [`super::run`].
 pub(super) fn run(
@@ -86,10 +80,16 @@ impl Boot<'_> {
         let mut figures = phases.figures();
         figures.push((Metric::PreloadCpu, milliseconds(preload.cpu)));
         figures.push((Metric::ClassesLeft, classes.saturating_sub(preload.initialised) as f64));
-        // Bounds and predictions follow only from a boot that preloads in order.
-        if expected == "off" {
-            let prediction = Prediction::read(&folder.join("prediction"))?;
-            figures.extend(bounds(&phases, &preload, &zygote.measure()?, &prediction));
+        match arm.preload {
+            // Bounds and predictions follow only from a boot that preloads in order.
+            Preloading::Off => {
+                let prediction = Prediction::read(&folder.join("prediction"))?;
+                figures.extend(bounds(&phases, &preload, &zygote.measure()?, &prediction));
+            }
+            Preloading::Fork | Preloading::ForkAndWait => {
+                figures.push((Metric::ClassesInChild, zygote.end_of_child()? as f64));
+            }
+            Preloading::Ahead | Preloading::Plan => {}
         }
         finding.metrics = figures.into_iter().map(|(metric, figure)| (metric.key().to_owned(), figure)).collect();
         if !frequency.is_empty() {
@@ -101,30 +101,6 @@ impl Boot<'_> {
     fn load(&self, work_ms: u32) -> Load {
         let bursts = Some((self.boots.bursts.work_ms, self.boots.bursts.wait_ms));
         Load { work_ms, start_up_ms: 0, threads: 1, turns_per_ms: self.boots.turns_per_ms, bursts }
-    }
-}
-
-/// The zygote's report of its preloading.
-#[derive(Debug, PartialEq, Eq)]
-struct Preload {
-    took: Duration,
-    mode: String,
-    initialised: usize,
-    resources: Duration,
-    /// CPU time of all the zygote's threads meanwhile.
-    cpu: Duration,
-}
-
-impl Preload {
-    /// Reads `part preload NANOS MODE INITIALISED RESOURCES_NANOS CPU_TICKS`.
-    fn of(line: &str) -> Option<Self> {
-        let mut words = line.strip_prefix("part preload ")?.split(' ');
-        let took = Duration::from_nanos(words.next()?.parse().ok()?);
-        let mode = words.next()?.to_owned();
-        let initialised = words.next()?.parse().ok()?;
-        let resources = Duration::from_nanos(words.next()?.parse().ok()?);
-        let ticks: u64 = words.next()?.parse().ok()?;
-        Some(Self { took, mode, initialised, resources, cpu: Duration::from_millis(ticks * TICK_MS) })
     }
 }
 
@@ -206,36 +182,6 @@ fn bounds(
     figures
 }
 
-/// Measurements of a booted zygote, for predictions.
-#[derive(Debug, PartialEq)]
-struct ZygoteMeasurements {
-    /// Following a plan whose classes are done, then going through the list in order.
-    own: [Duration; 2],
-    /// Resources on one thread, and on two threads that each preload all of them.
-    two: [Duration; 2],
-}
-
-impl ZygoteMeasurements {
-    /// Reads `measured NAME NANOS NANOS`.
-    fn line(name: &str, line: &str) -> Option<[Duration; 2]> {
-        let mut words = line.strip_prefix("measured ")?.strip_prefix(name)?.split_ascii_whitespace();
-        let mut nanos = || Some(Duration::from_nanos(words.next()?.parse().ok()?));
-        Some([nanos()?, nanos()?])
-    }
-
-    /// Throughput of two CPUs relative to one.
-    fn worth(&self) -> f64 {
-        let [one, two] = self.two.map(milliseconds);
-        (2.0 * one / two).clamp(1.0, 2.0)
-    }
-
-    /// Time of following the plan beyond requesting each class, which both CPUs do.
-    fn own_ms(&self) -> f64 {
-        let [planned_ms, in_order_ms] = self.own.map(milliseconds);
-        (planned_ms - in_order_ms / self.worth()).max(0.0)
-    }
-}
-
 /// The predicted time of a preload on several CPUs relative to one, by the share of its resources, which is measured where it
 /// runs. The relative costs of its classes were measured when the zygote was put together.
 struct Prediction {
@@ -287,97 +233,6 @@ impl Prediction {
     }
 }
 
-/// A running zygote; dropping it kills it.
-struct Zygote {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-    /// The system server's screen, which may come before the zygote's report.
-    early_screen: Option<FirstScreen>,
-    /// The zygote takes requests from an inherited descriptor, as from Android's init.
-    requests: ChildStdin,
-}
-
-impl Zygote {
-    fn start(boots: &Boots, arm: &Arm) -> anyhow::Result<Self> {
-        let file = Path::new(FOLDER).join("command");
-        let words = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let mut words = words.lines();
-        let brisk = std::env::current_exe()?;
-        let load = |work_ms: u32| {
-            format!("{} load --json --work-ms {work_ms} --turns-per-ms {}", brisk.display(), boots.turns_per_ms)
-        };
-        let bursts = format!(" --burst-ms {} --wait-ms {}", boots.bursts.work_ms, boots.bursts.wait_ms);
-        let mut command = Command::new(words.next().context("the zygote's command is empty")?);
-        command.args(words).args(["--mode", arm.preload.mode(), "--threads", &THREADS.to_string()]);
-        command.args(["--system-server", &(load(boots.system_server_ms) + &bursts)]);
-        command.args(["--application", &load(boots.application_ms)]);
-        Self::of(&mut command)
-    }
-
-    fn of(command: &mut Command) -> anyhow::Result<Self> {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start the zygote")?;
-        let lines = BufReader::new(child.stdout.take().context("the zygote has no stdout")?).lines();
-        let requests = child.stdin.take().context("the zygote has no stdin")?;
-        Ok(Self { child, lines, early_screen: None, requests })
-    }
-
-    fn next(&mut self) -> anyhow::Result<String> {
-        match self.lines.next() {
-            Some(line) => Ok(line?),
-            None => bail!("the zygote ended with {}; see its message above", self.child.wait()?),
-        }
-    }
-
-    /// Waits until it has preloaded.
-    fn preload(&mut self) -> anyhow::Result<Preload> {
-        loop {
-            let line = self.next()?;
-            if line.starts_with("part preload ") {
-                return Preload::of(&line).with_context(|| format!("the zygote printed {line:?}"));
-            }
-            self.early_screen = serde_json::from_str(&line).ok().or(self.early_screen.take());
-        }
-    }
-
-    /// Waits for the system server, requests an application as that does, and waits for its screen: the time of each.
-    fn screens(&mut self) -> anyhow::Result<[BootTime; 2]> {
-        let server = self.screen()?;
-        self.requests.write_all(b"\n").context("the zygote takes no requests")?;
-        let application = self.screen()?;
-        Ok([server, application].map(|screen| BootTime::from_nanoseconds(screen.first_screen_ns)))
-    }
-
-    /// Requests the measurements for predictions, now that the boot is over.
-    fn measure(&mut self) -> anyhow::Result<ZygoteMeasurements> {
-        self.requests.write_all(b"m").context("the zygote takes no requests")?;
-        let mut measured = |name| loop {
-            if let Some(times) = ZygoteMeasurements::line(name, &self.next()?) {
-                return anyhow::Ok(times);
-            }
-        };
-        Ok(ZygoteMeasurements { own: measured("own")?, two: measured("two")? })
-    }
-
-    fn screen(&mut self) -> anyhow::Result<FirstScreen> {
-        if let Some(screen) = self.early_screen.take() {
-            return Ok(screen);
-        }
-        loop {
-            if let Ok(screen) = serde_json::from_slice(self.next()?.as_bytes()) {
-                return Ok(screen);
-            }
-        }
-    }
-}
-
-impl Drop for Zygote {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,32 +242,6 @@ mod tests {
         let file = folder.path().join("prediction");
         fs::write(&file, text).unwrap();
         Prediction::read(&file)
-    }
-
-    #[test]
-    fn a_system_server_may_start_before_the_zygotes_report() {
-        let screen = |ns: u64| format!(r#"{{"first_screen_ns":{ns},"generated_ns":1}}"#);
-        for lines in [[screen(5), "part preload 9 off 1 1 1".into()], ["part preload 9 off 1 1 1".into(), screen(5)]] {
-            let script = format!("echo '{}'; echo '{}'; read request; echo '{}'", lines[0], lines[1], screen(7));
-            let mut zygote = Zygote::of(Command::new("sh").args(["-c", &script])).unwrap();
-            assert_eq!(zygote.preload().unwrap().initialised, 1);
-            assert_eq!(zygote.screens().unwrap().map(BootTime::nanoseconds), [5, 7]);
-        }
-    }
-
-    // Verifies PRELOAD-2.
-    #[test]
-    fn a_zygotes_later_measurements_are_requested_and_parsed() {
-        let script = "head -c1; echo; echo part loop 3; echo measured own 120 40; echo measured two 100 125";
-        let mut zygote = Zygote::of(Command::new("sh").args(["-c", script])).unwrap();
-        let measured = zygote.measure().unwrap();
-        let expected = [[120, 40], [100, 125]].map(|times| times.map(Duration::from_nanos));
-        assert_eq!([measured.own, measured.two], expected);
-        assert!((measured.worth() - 1.6).abs() < 1e-9);
-        assert!((measured.own_ms() - 95e-6).abs() < 1e-12);
-        for damaged in ["measured own 1", "measured own x 1", "own 1 2", "measured two 1 2"] {
-            assert_eq!(ZygoteMeasurements::line("own", damaged), None, "{damaged}");
-        }
     }
 
     // Verifies PRELOAD-2.

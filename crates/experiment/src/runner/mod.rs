@@ -26,6 +26,8 @@ mod readings;
 mod settings;
 #[cfg(feature = "lab")]
 mod surroundings;
+#[cfg(feature = "lab")]
+mod zygote;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -177,11 +177,11 @@ impl Experiment {
         }
         let changes_more = |arm: &&Arm| {
             let settings = !arm.policy.is_empty() || !arm.tunables.is_empty() || arm.brisk.is_some();
-            settings || arm.preload == Preloading::Fork
+            settings || matches!(arm.preload, Preloading::Fork | Preloading::ForkAndWait)
         };
         let arm = self.arms.iter().find(changes_more)?;
         Some(format!(
-            "arm {}: between reboots arms differ in boot_hold and preload alone, and a device's zygote cannot fork itself",
+            "arm {}: between reboots arms differ in boot_hold and preload alone, and only the lab's zygote preloads in a fork",
             arm.name
         ))
     }

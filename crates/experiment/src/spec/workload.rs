@@ -63,8 +63,10 @@ pub enum Preloading {
     /// In order, on one thread.
     #[default]
     Off,
-    /// Classes in a child process, as in the paper.
+    /// Classes in a forked child, as in the paper; the zygote goes on when its resources are done.
     Fork,
+    /// The same, and the zygote also waits for its child.
+    ForkAndWait,
     /// Workers load ahead of the thread that initialises.
     Ahead,
     /// By a plan, on all threads.
@@ -76,7 +78,7 @@ impl Preloading {
     pub fn mode(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::Fork => "fork",
+            Self::Fork | Self::ForkAndWait => "fork",
             Self::Ahead => "ahead",
             Self::Plan => "plan",
         }

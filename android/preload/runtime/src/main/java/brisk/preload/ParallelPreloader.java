@@ -26,7 +26,7 @@ public final class ParallelPreloader {
         /** Starts the child. */
         void start() throws IOException;
 
-        /** Waits for its end. */
+        /** Is called when the resources are done; waits for the child's end if the zygote is to wait. */
         void join() throws IOException;
     }
 
@@ -117,7 +117,7 @@ public final class ParallelPreloader {
         mTable = new ClassTable(list.names(), mLoader);
         PlanReader reader = null;
         String mismatch = "there is no plan";
-        if (plan != null && mAsked != PreloadMode.OFF) {
+        if (plan != null && mAsked != PreloadMode.OFF && mAsked != PreloadMode.FORK) {
             try {
                 reader = new PlanReader(plan);
                 mismatch = reader.origin().mismatch(jars, list);
@@ -353,18 +353,20 @@ public final class ParallelPreloader {
         return names;
     }
 
+    /** Leaves the classes to a child; where that fails, they are initialised in order afterwards, on this thread. */
     private void fork() {
         try {
             mFork.start();
         } catch (IOException e) {
-            mFaults.add("no child: " + e.getMessage());
+            mReason = "no child: " + e.getMessage();
             return;
         }
         runResources();
         try {
             mFork.join();
         } catch (IOException e) {
-            mFaults.add("the child: " + e.getMessage());
+            mReason = "the child: " + e.getMessage();
+            return;
         }
         for (int index = 0; index < mTable.size(); index++) {
             mTable.leave(index);

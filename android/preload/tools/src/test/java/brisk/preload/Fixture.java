@@ -18,7 +18,7 @@ import org.objectweb.asm.Label;
 import org.objectweb.asm.MethodVisitor;
 import org.objectweb.asm.Opcodes;
 
-/** Generated classes for a test: initialisers that initialise other classes, throw, or never end. All of them call the hook. */
+/** Generated classes for a test: initialisers that initialise other classes, throw, collect, or never end. All of them call the hook. */
 public final class Fixture {
     /** The class of a virtual use. */
     private static final String CARRIER = "made/Carrier";
@@ -32,6 +32,7 @@ public final class Fixture {
         private boolean mIsInterface;
         private boolean mThrows;
         private boolean mEndless;
+        private boolean mCollects;
 
         private Made(String name) {
             mName = "made/" + name;
@@ -92,6 +93,12 @@ public final class Fixture {
             mEndless = true;
             return this;
         }
+
+        /** The initialiser requests a garbage collection. */
+        public Made collecting() {
+            mCollects = true;
+            return this;
+        }
     }
 
     private final Map<String, Made> mMade = new LinkedHashMap<>();
@@ -148,6 +155,9 @@ public final class Fixture {
         body.visitMethodInsn(Opcodes.INVOKESTATIC, "brisk/preload/lab/Hook", "begin", "(Ljava/lang/String;)V", false);
         for (int i = 0; i < made.mTouches.size(); i++) {
             touch(made, i, writer, body, files);
+        }
+        if (made.mCollects) {
+            body.visitMethodInsn(Opcodes.INVOKESTATIC, "java/lang/System", "gc", "()V", false);
         }
         if (made.mEndless) {
             Label again = new Label();

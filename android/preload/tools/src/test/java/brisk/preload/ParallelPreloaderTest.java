@@ -196,6 +196,61 @@ class ParallelPreloaderTest {
         assertEquals(1, ahead.faults().size());
     }
 
+    /** A child that cannot start or has failed leaves no class out: this process initialises them in order. */
+    // Verifies PRELOAD-2.
+    @Test
+    void the_classes_of_a_failed_child_are_initialised_in_order() throws IOException {
+        for (boolean starts : new boolean[] {false, true}) {
+            Fixture fixture = new Fixture();
+            fixture.add("A");
+            List<String> began = new ArrayList<>();
+            Hook.listen(began::add);
+            ParallelPreloader.Fork fails = new ParallelPreloader.Fork() {
+                @Override
+                public void start() throws IOException {
+                    if (!starts) {
+                        throw new IOException("too many processes");
+                    }
+                }
+
+                @Override
+                public void join() throws IOException {
+                    throw new IOException("signal 9 ended it");
+                }
+            };
+            PreloadReport report = new Case(fixture).run(new ParallelPreloader(PreloadMode.FORK).setFork(fails));
+            expectOff(starts ? "the child: signal 9 ended it" : "no child: too many processes", report);
+            assertEquals(Outcome.INITIALISED, outcome(report, "made.A"));
+            assertEquals(List.of("made.A"), began);
+        }
+    }
+
+    // Verifies PRELOAD-2.
+    @Test
+    void a_forks_child_starts_before_the_resources_and_is_joined_after_them() throws IOException {
+        Fixture fixture = new Fixture();
+        fixture.add("A");
+        Case made = new Case(fixture);
+        List<String> order = new ArrayList<>();
+        Hook.listen(order::add);
+        ParallelPreloader.Fork child = new ParallelPreloader.Fork() {
+            @Override
+            public void start() {
+                order.add("start");
+            }
+
+            @Override
+            public void join() {
+                order.add("join");
+            }
+        };
+        PreloadReport report = made.run(
+                new ParallelPreloader(PreloadMode.FORK).setFork(child).setResources(() -> order.add("resources")));
+        assertEquals(PreloadMode.FORK, report.mode());
+        assertEquals(List.of("start", "resources", "join"), order);
+        assertEquals(Outcome.LEFT, outcome(report, "made.A"));
+    }
+
     private static void expectOff(String why, PreloadReport report) {
         assertEquals(PreloadMode.OFF, report.mode());
         assertTrue(report.reason().contains(why), report.reason());

@@ -23,8 +23,8 @@ import brisk.preload.planner.Schedule;
 
 /**
  * Builds what a guest needs to boot a {@link BootZygote}, as a tree of the guest's files: a small Java machine and the
- * libraries that load it, the framework's classes and resources, a list and its plan, and the durations that scheduling of the
- * measured costs predicts.
+ * libraries that load it, the native part of a fork, the framework's classes and resources, a list and its plan, and the
+ * durations that scheduling of the measured costs predicts.
  */
 public final class BootKit {
     /** The Java modules that the framework's classes use. */
@@ -35,14 +35,16 @@ public final class BootKit {
     private static final int SHARE_STEP_PERCENT = 5;
     /**
      * Only interprets: Android 4.1.2 starts its compiler in the zygote's children, and later releases compile ahead of time. A
-     * compiling thread would keep the second processor busy, so that no arm would be sequential.
+     * compiling thread would keep the second processor busy, so that no arm would be sequential, and a {@link ForkedChild} could
+     * not load classes.
      */
-    private static final List<String> MACHINE = List.of("-Xint");
+    static final List<String> MACHINE = List.of("-Xint");
     /**
      * Its initialiser sets TLS up, which is native code on Android. HotSpot has it in Java, where interpretation takes longer
      * than for nine hundred other classes.
      */
     private static final Set<String> WITHOUT = Set.of("org.apache.http.conn.ssl.SSLSocketFactory");
+    private static final String FORK_LIBRARY = "/zygote/lib/libfork.so";
     private static final Pattern LIBRARY = Pattern.compile("(?:=> )?(/\\S+) \\(0x");
 
     private final Path mOutput;
@@ -68,6 +70,7 @@ public final class BootKit {
                 WITHOUT).withMachine(MACHINE).withResources(own, resources).plan(RUNS);
         BootKit kit = new BootKit(output, rehearsal);
         kit.machine();
+        ForkLibrary.build(output.resolve(FORK_LIBRARY.substring(1)));
         kit.framework();
         kit.command();
         kit.prediction();
@@ -125,8 +128,7 @@ public final class BootKit {
         words.addAll(MACHINE);
         words.addAll(List.of(boot, "-cp", String.join(":", classPath().stream().map(BootKit::inGuest).toList()),
                 BootZygote.class.getName(), "--list", "/zygote/classes", "--plan", "/zygote/plan", "--jars",
-                "/zygote/framework.jar", "--resources", "/zygote/resources.jar", "--machine",
-                String.join(" ", MACHINE) + " " + boot));
+                "/zygote/framework.jar", "--resources", "/zygote/resources.jar", "--fork-library", FORK_LIBRARY));
         Files.write(mZygote.resolve("command"), words);
     }
 

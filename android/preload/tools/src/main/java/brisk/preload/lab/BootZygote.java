@@ -24,16 +24,18 @@ import brisk.preload.planner.Options;
  * Replaces Android's zygote in a guest that boots. It runs the four parts of a zygote in order, and prints a line per part,
  * {@code part NAME NANOS}; the line of {@code preload} continues with the mode that ran, the number of the list's classes that
  * are initialised in this process, the nanoseconds of resources, and the clock ticks that all its threads ran meanwhile. The
- * processes that it starts print their own lines to the same output.
+ * processes that it starts print their own lines to the same output; a fork's child prints {@code child initialised COUNT}.
  * Its socket is inherited, like that of Android's zygote from init: each line on standard input requests an application.
- * An {@code m} requests, after the boot, the input of predictions: lines {@code measured own NANOS NANOS} and
- * {@code measured two NANOS NANOS}.
+ * After the boot, an {@code m} requests the input of predictions, lines {@code measured own NANOS NANOS} and
+ * {@code measured two NANOS NANOS}, and a {@code c} the end of a fork's child: {@code child ended}, or
+ * {@code child failed: REASON}.
  *
  * <p>It uses no lambda and no stream: a zygote does not have their cost at first use.
  */
 public final class BootZygote {
     private final Options mOptions;
     private ClassList mList;
+    private ForkedChild mChild;
     private long mBeganNanos = System.nanoTime();
 
     private BootZygote(Options options) {
@@ -42,11 +44,12 @@ public final class BootZygote {
 
     /**
      * {@code --mode MODE --threads N --list FILE --plan FILE --jars JARS --resources JAR --system-server COMMAND
-     * --application COMMAND [--machine OPTIONS]}; the last are for the Java machine of a fork's child.
+     * --application COMMAND [--fork-library FILE] [--wait]}; with {@code --wait} the zygote waits for a fork's child before it
+     * goes on.
      */
     public static void main(String[] arguments) throws IOException {
         Options options = new Options(List.of(arguments), Set.of("mode", "threads", "list", "plan", "jars", "resources",
-                "system-server", "application", "machine"), Set.of());
+                "system-server", "application", "fork-library"), Set.of("wait"));
         new BootZygote(options).boot();
     }
 
@@ -70,6 +73,10 @@ public final class BootZygote {
             if (request == 'm') {
                 measureOwn();
                 measureTwo();
+                continue;
+            }
+            if (request == 'c') {
+                tell("child " + endOfChild());
                 continue;
             }
             start("application");
@@ -131,6 +138,18 @@ public final class BootZygote {
         return began;
     }
 
+    private String endOfChild() {
+        if (mChild == null) {
+            return "failed: there is none";
+        }
+        try {
+            mChild.awaitEnd();
+            return "ended";
+        } catch (IOException e) {
+            return "failed: " + e.getMessage();
+        }
+    }
+
     /** The number of initialised classes of the list; a plan may add others. */
     private int initialised(PreloadReport report) {
         Set<String> listed = new HashSet<>(mList.names());
@@ -151,10 +170,20 @@ public final class BootZygote {
             }
         });
         if (mode == PreloadMode.FORK) {
-            preloader.setFork(new ForkedChild(mOptions, words("machine")));
+            mChild = child();
+            preloader.setFork(mChild);
         }
         mList = ClassList.read(mOptions.path("list").toFile());
         return preloader.preload(mList, mOptions.path("plan").toFile(), jars());
+    }
+
+    private ForkedChild child() {
+        return new ForkedChild(mOptions.path("fork-library"), ForkedChild.LIMIT_MS, mOptions.has("wait"), new ForkedChild.Work() {
+            @Override
+            public void run() {
+                tell("child initialised " + initialised(new ParallelPreloader(PreloadMode.OFF).preload(mList, null, jars())));
+            }
+        });
     }
 
     private ParallelPreloader preloader(PreloadMode mode, Runnable resources) {

@@ -62,8 +62,8 @@ public final class Zygote {
 
     public static void main(String[] arguments) throws IOException {
         Options options = new Options(List.of(arguments), Set.of("mode", "threads", "list", "plan", "jars", "own", "runs",
-                "seed", "costs", "state", "expect", "observe", "resources", "marker", "meet", "stall-ms",
-                "child-state"), Set.of("wait"));
+                "seed", "costs", "state", "expect", "observe", "resources", "marker", "meet", "stall-ms", "fork-library",
+                "fork-limit-ms", "child-state"), Set.of("wait"));
         boolean same = new Zygote(options).run();
         System.out.flush();
         // Threads that initialisers have started must not delay the exit.
@@ -113,7 +113,7 @@ public final class Zygote {
         } else if (mode.equals(HALVES)) {
             outcomes = new Halves(mList.names(), loader, mOptions.number("stall-ms", STALL_LIMIT_MS), this::stalled).run();
         } else {
-            PreloadReport report = preload(mode.equals(OWN) ? PreloadMode.PLAN : PreloadMode.called(mode), loader);
+            PreloadReport report = preload(mode.equals(OWN) ? PreloadMode.PLAN : PreloadMode.called(mode), loader, began);
             mode = mode.equals(OWN) ? mode : report.mode().toString();
             outcomes = outcomes(report);
             if (report.reason() != null || !report.faults().isEmpty()) {
@@ -127,7 +127,7 @@ public final class Zygote {
         return same;
     }
 
-    private PreloadReport preload(PreloadMode mode, ClassLoader loader) throws IOException {
+    private PreloadReport preload(PreloadMode mode, ClassLoader loader, Set<String> began) throws IOException {
         File plan = mOptions.has("plan") ? mOptions.path("plan").toFile() : null;
         ParallelPreloader preloader = new ParallelPreloader(mode).setLoader(loader)
                 .setThreads(mOptions.number("threads", 2)).setStallListener(mOptions.number("stall-ms", STALL_LIMIT_MS), this::stalled);
@@ -139,7 +139,8 @@ public final class Zygote {
             preloader.setMarker(mOptions.path("marker").toFile());
         }
         if (mode == PreloadMode.FORK) {
-            preloader.setFork(new ForkedChild(mOptions, List.of()));
+            preloader.setFork(new ForkedChild(mOptions.path("fork-library"),
+                    mOptions.number("fork-limit-ms", ForkedChild.LIMIT_MS), true, () -> inChild(loader, began)));
         }
         PreloadReport report = preloader.preload(mList, plan, mJars);
         if (FrameworkResources.preloaded() != null) {
@@ -151,6 +152,14 @@ public final class Zygote {
             Files.writeString(mOptions.path("costs"), costs);
         }
         return report;
+    }
+
+    /** The work of a fork's child; {@code --child-state} is the file for its classes. */
+    private void inChild(ClassLoader loader, Set<String> began) throws IOException {
+        PreloadReport report = new ParallelPreloader(PreloadMode.OFF).setLoader(loader).preload(mList, null, mJars);
+        if (mOptions.has("child-state")) {
+            Files.write(mOptions.path("child-state"), state(outcomes(report), began));
+        }
     }
 
     /** The initialisers named by {@code --meet} wait until all of them have begun: the worst possible order. */
@@ -198,9 +207,7 @@ public final class Zygote {
 
     /** Writes or compares the initialised classes and the initialisers that began. */
     private boolean record(Map<String, Outcome> outcomes, Set<String> began) throws IOException {
-        Set<String> state = new TreeSet<>();
-        outcomes.forEach((name, outcome) -> state.add(words(outcome) + " " + name));
-        began.forEach(name -> state.add("began " + name));
+        Set<String> state = state(outcomes, began);
         if (mOptions.has("state")) {
             Files.write(mOptions.path("state"), state);
         }
@@ -217,6 +224,13 @@ public final class Zygote {
         missing.forEach(line -> System.out.println("missing " + line));
         state.forEach(line -> System.out.println("added " + line));
         return missing.isEmpty() && state.isEmpty();
+    }
+
+    private static Set<String> state(Map<String, Outcome> outcomes, Set<String> began) {
+        Set<String> state = new TreeSet<>();
+        outcomes.forEach((name, outcome) -> state.add(words(outcome) + " " + name));
+        began.forEach(name -> state.add("began " + name));
+        return state;
     }
 
     private static String words(Outcome outcome) {

@@ -34,9 +34,11 @@ class RealFrameworkTest {
     private static final List<String> STARTED = List.of("the server", "the application");
 
     private static Rehearsal sRehearsal;
+    private static Path sForkLibrary;
 
     @BeforeAll
     static void rehearse() throws IOException {
+        sForkLibrary = ForkLibrary.build(SCRATCH.resolve("libfork.so"));
         sRehearsal = new Rehearsal(Framework.JELLY_BEAN, FRAMEWORKS, SCRATCH).plan(1);
     }
 
@@ -122,10 +124,11 @@ class RealFrameworkTest {
     void a_parent_lacks_the_classes_that_its_fork_has_initialised() throws IOException {
         Path state = sRehearsal.file("fork-state");
         List<String> arguments = new ArrayList<>(sRehearsal.hookedArguments("fork", 2));
-        arguments.addAll(List.of("--state", state.toString(), "--child-state", sRehearsal.file("child-state").toString()));
-        Child child = Child.start(null, List.of(), arguments);
+        arguments.addAll(List.of("--state", state.toString(), "--child-state", sRehearsal.file("child-state").toString(),
+                "--fork-library", sForkLibrary.toString()));
+        Child child = Child.start(null, BootKit.MACHINE, arguments);
         assertEquals(0, child.join(), child.text());
-        assertEquals("fork", child.runs().get(0).mode());
+        assertEquals("fork", child.runs().get(0).mode(), child.text());
         List<String> inChild = Files.readAllLines(sRehearsal.file("child-state"));
         assertEquals(Files.readAllLines(sRehearsal.sequentialState()), inChild);
         List<String> inParent = Files.readAllLines(state);
@@ -142,29 +145,54 @@ class RealFrameworkTest {
             List<String> said = boot(mode);
             assertEquals(List.of("socket", "preload", "system-server", "loop"), said.stream()
                     .filter(line -> line.startsWith("part ")).map(line -> line.split(" ")[1]).toList(), said.toString());
-            String[] preload = said.stream().filter(line -> line.startsWith("part preload ")).findFirst().get().split(" ");
-            assertEquals(mode, preload[3]);
+            String[] preload = one(said, "part preload ");
+            assertEquals(mode, preload[3], said.toString());
             int initialised = Integer.parseInt(preload[4]);
             assertTrue(mode.equals("fork") ? initialised == 0 : initialised >= 0.95 * listed, mode + " " + initialised);
             assertTrue(Long.parseLong(preload[5]) > 0, "resources took a time");
             assertTrue(Long.parseLong(preload[6]) > 0, "threads ran");
             assertTrue(said.containsAll(STARTED), said.toString());
+            if (mode.equals("fork")) {
+                assertTrue(Integer.parseInt(one(said, "child initialised ")[2]) >= 0.95 * listed, said.toString());
+                assertEquals("child ended", said.get(said.size() - 1), said.toString());
+                continue;
+            }
             for (String measured : List.of("own", "two")) {
-                String[] words = said.stream().filter(line -> line.startsWith("measured " + measured + " ")).findFirst().get().split(" ");
+                String[] words = one(said, "measured " + measured + " ");
                 assertTrue(Long.parseLong(words[2]) > 0 && Long.parseLong(words[3]) > 0, said.toString());
             }
         }
     }
 
-    /** Its output until its loop has served one request, and its measurements then. */
-    private static List<String> boot(String mode) throws IOException {
+    // Verifies PRELOAD-2.
+    @Test
+    void a_zygote_that_waits_goes_on_after_its_child() throws IOException {
+        List<String> said = boot("fork", "--wait");
+        String child = String.join(" ", one(said, "child initialised "));
+        String preload = String.join(" ", one(said, "part preload "));
+        assertTrue(said.indexOf(child) < said.indexOf("the server") && said.indexOf(child) < said.indexOf(preload), said.toString());
+        assertEquals("child ended", said.get(said.size() - 1), said.toString());
+    }
+
+    private static String[] one(List<String> said, String beginning) {
+        List<String> found = said.stream().filter(line -> line.startsWith(beginning)).toList();
+        assertEquals(1, found.size(), said.toString());
+        return found.get(0).split(" ");
+    }
+
+    /** Its output until its loop has served one request, and its measurements or its child's end then. */
+    private static List<String> boot(String mode, String... more) throws IOException {
+        boolean forks = mode.equals("fork");
         String boot = "-Xbootclasspath/a:" + sRehearsal.stubbed() + File.pathSeparator + Child.preloader();
         List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString()));
         command.addAll(Child.MACHINE);
+        command.addAll(forks ? BootKit.MACHINE : List.of());
         command.addAll(List.of(boot, "-cp", System.getProperty("java.class.path"), BootZygote.class.getName()));
         command.addAll(sRehearsal.arguments(mode, 2));
-        command.addAll(List.of("--resources", sRehearsal.original().toString(), "--machine", boot,
+        command.addAll(List.of("--resources", sRehearsal.original().toString(), "--fork-library", sForkLibrary.toString(),
                 "--system-server", "echo the server", "--application", "echo the application"));
+        command.addAll(List.of(more));
+        Predicate<String> last = line -> forks ? line.matches("child (ended|failed.*)") : line.startsWith("measured two ");
         Process zygote = new ProcessBuilder(command).redirectErrorStream(true).start();
         List<String> said = new ArrayList<>();
         try (BufferedReader lines = zygote.inputReader()) {
@@ -174,11 +202,14 @@ class RealFrameworkTest {
                     zygote.getOutputStream().write('\n');
                     zygote.getOutputStream().flush();
                 }
-                if (line.startsWith("part loop ")) {
-                    zygote.getOutputStream().write('m');
-                    zygote.getOutputStream().flush();
+                // When the application has printed its line as well, the next one is the last.
+                if (line.startsWith("part loop ") || STARTED.contains(line)) {
+                    if (said.containsAll(STARTED) && said.stream().anyMatch(known -> known.startsWith("part loop "))) {
+                        zygote.getOutputStream().write(forks ? 'c' : 'm');
+                        zygote.getOutputStream().flush();
+                    }
                 }
-                if (said.containsAll(STARTED) && said.stream().anyMatch(known -> known.startsWith("measured two "))) {
+                if (last.test(line)) {
                     break;
                 }
             }
