@@ -10,6 +10,7 @@ use brisk::daemon::control::protocol::{self, Message};
 use brisk::daemon::replay::replay;
 use brisk::experiment::merge::{self, Record};
 use brisk::experiment::spec::Experiment;
+use brisk::fleet::document::{self, Given};
 use brisk::fleet::export::{self, Export};
 use brisk::fleet::table::{Rows, Table};
 use brisk::lab::scenario::Scenario;
@@ -395,10 +396,22 @@ pub fn fleet_export(bytes: &[u8]) {
     assert!(export.ranges.iter().all(|(from, to)| from <= to));
     let known: u64 = export.ranges.iter().map(|(from, to)| to - from + 1).sum();
     assert!((export.rows.len() + export.undated.len() + export.systems.len() - 1) as u64 == known);
+    each_row_has_its_table(&export);
+}
+
+/// A proof or an explanation of a trace; recordings of boots have targets of their own.
+pub fn fleet_document(bytes: &[u8]) {
+    let given = Given { device: Some(1), model: "m".to_owned(), build: String::new(), day: Some(20_000) };
+    if let Ok(document) = document::parse(bytes, 7, &given, 1_795_700_000) {
+        each_row_has_its_table(&document);
+    }
+}
+
+fn each_row_has_its_table(export: &Export<'_>) {
     for table in Table::ALL {
         let mut rows = Rows::new(table);
         let own = export.rows.iter().filter(|row| Table::of(&row.fact) == table);
-        own.clone().for_each(|row| rows.push(&export, row));
+        own.clone().for_each(|row| rows.push(export, row));
         assert_eq!(rows.take().num_rows(), own.count());
     }
 }

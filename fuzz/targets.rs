@@ -210,6 +210,14 @@ pub const TARGETS: &[Target] = &[
         ],
     },
     Target {
+        name: "fleet-document",
+        feed: feeds::fleet_document,
+        seeds: &[
+            PROOF,
+            br#"{"schema":1,"launches":[{"name":"mail","from_ns":1,"to_ns":9}],"windows":[{"thread":"a","from_ns":1,"to_ns":9,"parts":[{"cause":"storage","subject":null,"on_behalf":{"wait":"lock","of":"b"},"ns":8,"times":2}]}]}"#,
+        ],
+    },
+    Target {
         name: "papers",
         feed: feeds::papers,
         seeds: &[include_bytes!("../papers/lookup.toml"), include_bytes!("../docs/evidence/boot-bursts.json")],

@@ -189,6 +189,7 @@ fuzz_tests! {
     traces: "traces",
     experiment: "experiment",
     fleet_export: "fleet-export",
+    fleet_document: "fleet-document",
     // Verifies PROVE-8.
     papers: "papers",
     remote: "remote",

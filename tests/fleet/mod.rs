@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 const ASK_SPARK: &str = include_str!("ask_spark.py");
+const PROOF: &str = include_str!("../fixtures/proof.json");
 
 fn brisk(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_brisk")).args(arguments).current_dir(folder).output().unwrap()
@@ -137,6 +138,36 @@ fn a_device_with_many_rows_counts_once() {
     assert!((high - mean - half).abs() < half / 100.0 && (mean - low - half).abs() < half / 100.0, "{answer}");
 }
 
+/// Imports proofs of three devices of a model, which measured 4, 5 and 6 % for the first claim; one has an earlier proof, too.
+fn import_proofs(folder: &Path) {
+    for (device, day, measured) in [("a", 2, "4.0"), ("a", 1, "9.5705"), ("b", 1, "5.0"), ("c", 1, "6.0")] {
+        let proof = PROOF.replace("2026-01-01T", &format!("2026-01-0{day}T")).replace("9.5705", measured);
+        std::fs::write(folder.join("proof.json"), proof).unwrap();
+        said(folder, &["fleet", "import", "proof.json", "--to", "fleet", "--device", device, "--model", "virtual"]);
+    }
+}
+
+// Verifies FLEET-5.
+#[test]
+fn a_claim_counts_once_for_each_device_by_its_latest_proof() {
+    if !has("duckdb") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    import_proofs(folder.path());
+    let report = report(folder.path());
+    let rows = report["answers"]["claims"]["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]["not_shown"]), (14, &3.into()), "what is refuted comes first: {rows:?}");
+    let answer = rows.iter().find(|row| row["claim"] == "launch.paper-200").unwrap();
+    let counts = ["devices", "shown", "not_shown"].map(|key| answer[key].as_u64().unwrap());
+    assert_eq!((counts, &answer["model"], &answer["build"]), ([3, 3, 0], &"virtual".into(), &"unknown".into()));
+    let [mean, low, high] = ["measured", "low", "high"].map(|key| answer[key].as_f64().unwrap());
+    // Student's quantile for two degrees of freedom is 4.303, and the mean's standard error 1 / sqrt(3).
+    let half = 4.303 / 3f64.sqrt();
+    let is_right = |end: f64| ((end - mean).abs() - half).abs() < half / 100.0;
+    assert!((mean - 5.0).abs() < 1e-9 && low < mean && mean < high && is_right(low) && is_right(high), "{answer}");
+}
+
 // Verifies FLEET-6.
 #[test]
 fn builds_that_cannot_be_compared_do_not_part_two_that_can() {
@@ -230,9 +261,10 @@ fn spark_answers_as_duckdb_does() {
     let folder = folder.path();
     let plan = "fleet simulate --devices 90 --days 4 --builds 2 --to fleet --slower-build 2 --model kiosk-1 --percent 8 --quiet";
     said(folder, &plan.split(' ').collect::<Vec<_>>());
+    import_proofs(folder);
     let report = report(folder);
     std::fs::write(folder.join("ask.py"), ASK_SPARK).unwrap();
-    for question in ["regressions", "boots", "launch_loss", "kills", "switched_on"] {
+    for question in ["regressions", "boots", "launch_loss", "kills", "switched_on", "claims"] {
         let script = said(folder, &["fleet", "sql", "fleet", question, "--engine", "spark"]);
         std::fs::write(folder.join(format!("{question}.sql")), script).unwrap();
     }

@@ -86,6 +86,28 @@ pub struct Switched {
     pub high_percent: Option<f64>,
 }
 
+/// A row of `questions/claims.sql`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Claimed {
+    pub model: String,
+    pub build: String,
+    pub experiment: String,
+    pub claim: String,
+    /// Of the experiment's quick form.
+    pub quick: bool,
+    pub unit: String,
+    pub required: String,
+    /// Devices with a proof of it.
+    pub devices: u64,
+    /// Those whose proof shows the claim.
+    pub shown: u64,
+    /// Those whose proof refutes it.
+    pub not_shown: u64,
+    pub measured: Option<f64>,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+}
+
 /// All answers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answers {
@@ -94,6 +116,7 @@ pub struct Answers {
     pub losses: Vec<Loss>,
     pub kills: Vec<Kills>,
     pub switched: Vec<Switched>,
+    pub claims: Vec<Claimed>,
     /// How long each question took, by name, where that is known.
     pub seconds: BTreeMap<&'static str, f64>,
 }
@@ -117,6 +140,7 @@ impl Answers {
             losses: rows(answers, "launch_loss")?,
             kills: rows(answers, "kills")?,
             switched: rows(answers, "switched_on")?,
+            claims: rows(answers, "claims")?,
             seconds: answers.iter().filter_map(|(name, answer)| Some((*name, answer.seconds?))).collect(),
         })
     }

@@ -1,9 +1,10 @@
 //! What the data set remembers about each device: what it is, and which of its rows are there.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::export::Header;
+use crate::export::{Header, Text};
 use crate::fault::Fault;
 
 /// The kernel reserves a little more or less memory with each build; a module of memory more is another device.
@@ -32,6 +33,18 @@ impl Device {
             memory_kib: header.memory_kib,
             rows: Ranges::default(),
         }
+    }
+
+    /// Completes what a file beside the device's exports does not say of it.
+    ///
+    /// # Errors
+    /// What the file or its import says otherwise.
+    pub fn complete(&self, header: &mut Header<'_>) -> Result<(), Fault> {
+        if header.model.is_empty() {
+            header.model = Text(Cow::Owned(self.model.clone()));
+        }
+        header.architecture = Text(Cow::Owned(self.architecture.clone()));
+        self.check(header)
     }
 
     /// Refuses an export that says of this device what cannot have changed.

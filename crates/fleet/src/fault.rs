@@ -3,8 +3,10 @@
 /// What is wrong with a file that was to be imported. None of its rows is used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It does not begin with the header of an export.
-    #[error("is no export of telemetry: its first line is no header")]
+    /// It does not begin with the header of an export, and is none of the other files.
+    #[error(
+        "is no export, its first line is no header; nor is it a proof, a recording of a boot or an explanation of a trace"
+    )]
     Foreign,
     /// Its format has another version.
     #[error("has format {0}, and this brisk reads format {reads}: import it with the brisk that knows it", reads = crate::FORMAT)]
@@ -58,11 +60,26 @@ pub enum Fault {
         /// What differs.
         what: String,
     },
+    /// A proof or an explanation that ends too early.
+    #[error("is half a file: it ends within a value; copy it again")]
+    Cut,
+    /// A proof, a recording or an explanation is not what brisk writes.
+    #[error("is damaged: {0}")]
+    Damaged(String),
+    /// Of which device it is does not follow from it, and was not given.
+    #[error(
+        "does not say which device it is of: import it with --device, and with --model where no export of that device \
+         is in the data set"
+    )]
+    NoDevice,
+    /// When it was made does not follow from it, and was not given.
+    #[error("does not say when it was made: import it with --date")]
+    NoDate,
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
     /// It is larger than any export.
-    #[error("has {mib} MiB, and exports have at most {limit} MiB", limit = crate::LIMIT_BYTES >> 20)]
+    #[error("has {mib} MiB, and files of devices have at most {limit} MiB", limit = crate::LIMIT_BYTES >> 20)]
     TooLarge {
         /// Its size.
         mib: u64,
@@ -75,10 +92,12 @@ impl Fault {
         match self {
             Self::Foreign => "no export",
             Self::OtherVersion(_) => "other format",
-            Self::Half => "half file",
-            Self::Checksum { .. } | Self::RowCount { .. } | Self::Line { .. } => "damaged",
+            Self::Half | Self::Cut => "half file",
+            Self::Checksum { .. } | Self::RowCount { .. } | Self::Line { .. } | Self::Damaged(_) => "damaged",
             Self::ExportClock { .. } | Self::RowClock { .. } => "clock off",
             Self::OtherDevice { .. } => "contradicting device",
+            Self::NoDevice => "no device",
+            Self::NoDate => "no date",
             Self::Unreadable(_) | Self::TooLarge { .. } => "unreadable",
         }
     }

@@ -1,14 +1,16 @@
 //! The telemetry of many devices: exports become a data set of Parquet files, which DuckDB and Spark ask the questions of
 //! `questions/`.
 //!
-//! [`export`] reads what a device wrote and decides whether it is good; [`import`] brings the rows of good exports into a
-//! [`dataset`], each once. [`question`] has the SQL, [`duckdb`] runs it, [`report`] makes a page of the answers, and
+//! [`export`] reads what a device wrote and decides whether it is good, [`document`] does the same for proofs, recordings and
+//! explanations; [`import`] brings the rows of good files into a [`dataset`], each once. [`question`] has the SQL, [`duckdb`] runs it, [`report`] makes a page of the answers, and
 //! [`simulate`] draws a fleet of which the truth is known.
 
 pub mod answers;
 pub mod dataset;
 pub mod device;
+pub mod document;
 pub mod duckdb;
+pub mod evidence;
 pub mod export;
 pub mod fault;
 pub mod import;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use chrono::DateTime;
+use chrono::{DateTime, NaiveDate};
 
 /// A file system's name has at most 255 bytes; this leaves room for the key.
 const LONGEST: usize = 200;
@@ -55,6 +55,12 @@ pub fn date(day: i64) -> String {
         .map_or_else(|| day.to_string(), |at| at.date_naive().to_string())
 }
 
+/// The day of a date like `2026-11-27`, counted from 1970.
+pub fn parse_date(date: &str) -> Option<i64> {
+    let date: NaiveDate = date.parse().ok()?;
+    Some(date.signed_duration_since(DateTime::UNIX_EPOCH.date_naive()).num_days())
+}
+
 /// The folder of a partition below the data set.
 pub fn folder(table: &str, day: i64, build: &str, model: &str) -> String {
     format!("{table}/date={}/build={}/model={}", date(day), encode(build), encode(model))
@@ -87,8 +93,10 @@ mod tests {
     fn days_are_those_of_date() {
         for (at_s, expected) in [(0, "1970-01-01"), (1_577_836_799, "2019-12-31"), (1_795_219_199, "2026-11-20")] {
             assert_eq!(date(day(at_s)), expected);
+            assert_eq!(parse_date(expected), Some(day(at_s)));
         }
         assert_eq!(day(-1), -1);
+        assert_eq!(parse_date("2026-02-30"), None);
     }
 
     proptest! {

@@ -17,12 +17,13 @@ pub struct Question {
 }
 
 /// All of them, in the order of the report.
-pub const ALL: [Question; 5] = [
+pub const ALL: [Question; 6] = [
     Question { name: "regressions", sql: include_str!("../../../questions/regressions.sql") },
     Question { name: "boots", sql: include_str!("../../../questions/boots.sql") },
     Question { name: "launch_loss", sql: include_str!("../../../questions/launch_loss.sql") },
     Question { name: "kills", sql: include_str!("../../../questions/kills.sql") },
     Question { name: "switched_on", sql: include_str!("../../../questions/switched_on.sql") },
+    Question { name: "claims", sql: include_str!("../../../questions/claims.sql") },
 ];
 
 /// An engine for which a script is written. Only what opens the files differs.

@@ -6,6 +6,7 @@ use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringB
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 
+use crate::evidence::{Claim, Part, Phase};
 use crate::export::{Export, Fact, Hour, Row};
 
 /// Raised when a column is removed or changes its meaning; a new column at the end does not raise it.
@@ -24,6 +25,9 @@ pub enum Table {
     Hours,
     Trials,
     Switches,
+    Claims,
+    Phases,
+    Parts,
 }
 
 /// A column's type, and whether a device may not know its value.
@@ -51,8 +55,20 @@ const COMMON: [(&str, Type); 8] = [
 ];
 
 impl Table {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::Launches, Self::Boots, Self::Kills, Self::Hours, Self::Trials, Self::Switches];
+    /// All of them; those of exports come first.
+    pub const ALL: [Self; 9] = [
+        Self::Launches,
+        Self::Boots,
+        Self::Kills,
+        Self::Hours,
+        Self::Trials,
+        Self::Switches,
+        Self::Claims,
+        Self::Phases,
+        Self::Parts,
+    ];
+    /// How many of them have rows of exports.
+    pub const OF_EXPORTS: usize = 6;
 
     /// Its name: the folder, and the view of the questions.
     pub fn name(self) -> &'static str {
@@ -63,6 +79,9 @@ impl Table {
             Self::Hours => "hours",
             Self::Trials => "trials",
             Self::Switches => "switches",
+            Self::Claims => "claims",
+            Self::Phases => "phases",
+            Self::Parts => "parts",
         }
     }
 
@@ -75,6 +94,9 @@ impl Table {
             Fact::Hour(_) => Self::Hours,
             Fact::Trial { .. } => Self::Trials,
             Fact::Switch { .. } => Self::Switches,
+            Fact::Claim(_) => Self::Claims,
+            Fact::Phase(_) => Self::Phases,
+            Fact::Part(_) => Self::Parts,
         }
     }
 
@@ -112,6 +134,48 @@ impl Table {
             ],
             Self::Trials => &[("step", Text), ("outcome", Text), ("effect_percent", MaybeDouble)],
             Self::Switches => &[("mechanism", Text), ("active", Flag), ("reason", Text)],
+            Self::Claims => &[
+                ("file", Long),
+                ("experiment", Text),
+                ("claim", Text),
+                ("arm", MaybeText),
+                ("point", Text),
+                ("unit", Text),
+                ("required", Text),
+                ("measured", MaybeDouble),
+                ("low", MaybeDouble),
+                ("high", MaybeDouble),
+                ("p", MaybeDouble),
+                ("verdict", Text),
+                ("timekeeping", Text),
+                ("place", Text),
+                ("quick", Flag),
+            ],
+            Self::Phases => &[
+                ("file", Long),
+                ("recorded_by", Text),
+                ("limited_by", Text),
+                ("start_ms", Long),
+                ("end_ms", Long),
+                ("busy_cpus", MaybeDouble),
+                ("disk_busy_percent", MaybeDouble),
+                ("speed_percent", MaybeDouble),
+                ("io_stall_percent", MaybeDouble),
+                ("memory_stall_percent", MaybeDouble),
+            ],
+            Self::Parts => &[
+                ("file", Long),
+                ("window_number", Long),
+                ("launch", MaybeText),
+                ("thread", Text),
+                ("window_ms", MaybeDouble),
+                ("cause", Text),
+                ("subject", MaybeText),
+                ("on_behalf", MaybeText),
+                ("on_behalf_of", MaybeText),
+                ("length_ms", MaybeDouble),
+                ("pieces", Long),
+            ],
         }
     }
 
@@ -210,6 +274,9 @@ impl Rows {
                 put(own, [text(step), text(outcome), Value::Double(*effect_percent)]);
             }
             Fact::Switch { mechanism, active, reason } => put(own, [text(mechanism), flag(*active), text(reason)]),
+            Fact::Claim(claim) => put(own, claim_values(claim)),
+            Fact::Phase(phase) => put(own, phase_values(phase)),
+            Fact::Part(part) => put(own, part_values(part)),
         }
     }
 
@@ -255,6 +322,61 @@ fn hour_values(hour: &Hour) -> [Option<i64>; 11] {
         Some(hour.cpu_ms),
         Some(hour.resident_kib),
         Some(hour.dropped_rows),
+    ]
+}
+
+fn maybe_text(value: Option<&String>) -> Value<'_> {
+    Value::Text(value.map(String::as_str))
+}
+
+fn claim_values(claim: &Claim) -> [Value<'_>; 15] {
+    [
+        long(claim.file),
+        text(&claim.experiment),
+        text(&claim.claim),
+        maybe_text(claim.arm.as_ref()),
+        text(&claim.point),
+        text(&claim.unit),
+        text(&claim.required),
+        Value::Double(claim.measured),
+        Value::Double(claim.low),
+        Value::Double(claim.high),
+        Value::Double(claim.p),
+        text(claim.verdict),
+        text(claim.timekeeping),
+        text(&claim.place),
+        flag(claim.quick),
+    ]
+}
+
+fn phase_values(phase: &Phase) -> [Value<'_>; 10] {
+    [
+        long(phase.file),
+        text(phase.recorded_by),
+        text(phase.limited_by),
+        long(phase.start_ms),
+        long(phase.end_ms),
+        Value::Double(Some(phase.busy_cpus)),
+        Value::Double(phase.disk_busy_percent),
+        Value::Double(phase.speed_percent),
+        Value::Double(phase.io_stall_percent),
+        Value::Double(phase.memory_stall_percent),
+    ]
+}
+
+fn part_values(part: &Part) -> [Value<'_>; 11] {
+    [
+        long(part.file),
+        long(part.window),
+        maybe_text(part.launch.as_ref()),
+        text(&part.thread),
+        Value::Double(Some(part.window_ms)),
+        text(&part.cause),
+        maybe_text(part.subject.as_ref()),
+        maybe_text(part.wait.as_ref()),
+        maybe_text(part.wait_of.as_ref()),
+        Value::Double(Some(part.length_ms)),
+        long(part.pieces),
     ]
 }
 

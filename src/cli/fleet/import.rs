@@ -1,4 +1,4 @@
-//! `brisk fleet import`: exports become a data set.
+//! `brisk fleet import`: exports, and files beside them, become a data set.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,9 @@ use serde::Serialize;
 use crate::cli::output;
 use brisk_base::notes::note;
 use brisk_fleet::dataset::{Durability, Manifest, SET_ASIDE};
+use brisk_fleet::document::{self, Given};
 use brisk_fleet::import::{self, Importer, Summary};
+use brisk_fleet::partition::parse_date;
 use brisk_sys::time::wall_s;
 
 /// Faults that are printed; the folder has all of them.
@@ -26,6 +28,10 @@ Reads all files below each FOLDER as exports of `brisk telemetry export`. Each r
 device is in the data set once: a file that was imported before changes nothing, and a
 later export of the same device adds only its new rows.
 
+Also reads proofs (proof.json), archives of `brisk boot record`, and what `brisk trace
+explain --json` prints. They do not say which device they are of: --device does, for all
+of them in this import. Files with the same bytes are imported once.
+
 A damaged or cut file, another version of the format, a clock that is off, or a device
 that contradicts what it said before is not used: a copy and the reason are in the
 folder set-aside of the data set. An interrupted import leaves the data set as it was;
@@ -33,17 +39,35 @@ without FOLDER, an interrupted one is completed.
 
 Examples:
   brisk fleet import exports --to fleet
-  brisk fleet import /srv/incoming/2026-11-* --to fleet --json")]
+  brisk fleet import /srv/incoming/2026-11-* --to fleet --json
+  brisk fleet import proof.json boot.tgz --to fleet --device 00000000000000d1 \\
+      --date 2026-11-27")]
 pub struct Arguments {
-    /// Folders with exports, or single files
+    /// Folders with files of devices, or single files
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
     /// The data set; it is created if it does not exist
     #[arg(long, value_name = "DATASET")]
     to: PathBuf,
+    /// The device of proofs, recordings and explanations: its hash in exports, or any name
+    #[arg(long, value_name = "DEVICE", value_parser = |text: &str| Ok::<_, String>(document::device(text)))]
+    device: Option<u64>,
+    /// Its model, if the data set has no export of it
+    #[arg(long, value_name = "MODEL", requires = "device")]
+    model: Option<String>,
+    /// The build of the system that they are about
+    #[arg(long, value_name = "BUILD", requires = "device")]
+    build: Option<String>,
+    /// The day of those that do not say when they were made (2026-11-27)
+    #[arg(long, value_name = "DATE", requires = "device", value_parser = day)]
+    date: Option<i64>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+fn day(date: &str) -> Result<i64, String> {
+    parse_date(date).ok_or_else(|| "this is no date like 2026-11-27".to_owned())
 }
 
 #[derive(Debug, Serialize)]
@@ -60,8 +84,14 @@ struct Report<'a> {
 /// # Errors
 /// When a folder cannot be read, or the data set cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let paths = import::files(&arguments.folders).context("cannot list the exports")?;
+    let paths = import::files(&arguments.folders).context("cannot list the files")?;
     let mut importer = Importer::open(&arguments.to, wall_s().cast_signed(), Durability::Synced)?;
+    importer.set_given(Given {
+        device: arguments.device,
+        model: arguments.model.clone().unwrap_or_default(),
+        build: arguments.build.clone().unwrap_or_default(),
+        day: arguments.date,
+    });
     let count = paths.len();
     let mut noted = Instant::now();
     import::add_files(&mut importer, &paths, |summary| {
@@ -78,11 +108,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn text(report: &Report<'_>) -> String {
     let Report { summary, total, dataset, .. } = report;
-    let (files, rows) = (counted(summary.files, "export"), counted(summary.rows, "new row"));
+    let (files, rows) = (counted(summary.files, "file"), counted(summary.rows, "new row"));
     let mut text = format!("{} of {files} imported: {rows}\n", summary.imported);
     // Writing to a String cannot fail.
     for (reason, count, noun) in [
-        ("imported before", summary.known, "export"),
+        ("imported before", summary.known, "file"),
         ("known from other exports", summary.known_rows, "row"),
         ("without a date, because the clock was not set", summary.undated_rows, "row"),
     ] {

@@ -9,6 +9,7 @@ pub use text::Text;
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 
 use crate::FORMAT;
+use crate::evidence::{Claim, Part, Phase};
 use crate::fault::Fault;
 
 /// 2020-01-01: no device with brisk has run before.
@@ -83,6 +84,12 @@ pub enum Fact<'a> {
     Trial { step: Text<'a>, outcome: Text<'a>, effect_percent: Option<f64> },
     /// A mechanism was found on or off, or was switched.
     Switch { mechanism: Text<'a>, active: bool, reason: Text<'a> },
+    /// A claim was judged. These are of files beside exports, and rare: boxes keep rows of exports small.
+    Claim(Box<Claim>),
+    /// A phase of a recorded boot.
+    Phase(Box<Phase>),
+    /// A part of an explained trace.
+    Part(Box<Part>),
 }
 
 /// Figures of a period of about an hour.
@@ -241,7 +248,7 @@ impl<'a> Reading<'a> {
 }
 
 impl Fact<'_> {
-    /// The word that names this kind in an export.
+    /// The word that names this kind, in exports too.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Launch { .. } => "launch",
@@ -250,8 +257,16 @@ impl Fact<'_> {
             Self::Hour(_) => "hour",
             Self::Trial { .. } => "trial",
             Self::Switch { .. } => "switch",
+            Self::Claim(_) => "claim",
+            Self::Phase(_) => "phase",
+            Self::Part(_) => "part",
         }
     }
+}
+
+/// The hash that an export prints as `text`: 16 hexadecimal digits.
+pub fn hash(text: &str) -> Option<u64> {
+    text::Hash::parse(text).map(|hash| hash.0)
 }
 
 /// Appends the trailer to `text`, which has the header and its rows.

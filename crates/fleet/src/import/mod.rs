@@ -1,4 +1,5 @@
-//! Brings exports into a data set: files are read and checked on all CPUs, and each new row of a good one goes to its partition.
+//! Brings exports, and files beside them, into a data set: they are read and checked on all CPUs, and each new row of a good one goes
+//! to its partition.
 
 mod partitions;
 mod reading;
@@ -13,6 +14,7 @@ use twox_hash::XxHash3_128;
 
 use crate::dataset::{Dataset, Durability};
 use crate::device::Device;
+use crate::document::{self, Given};
 use crate::export::Export;
 use crate::fault::{DatasetError, Fault};
 use crate::parallel::on_all_cpus;
@@ -71,6 +73,7 @@ pub struct Refused {
 pub struct Importer {
     dataset: Dataset,
     now_s: i64,
+    given: Given,
     set_aside: SetAside,
     partitions: Partitions,
     staged: Vec<String>,
@@ -84,6 +87,8 @@ pub struct Importer {
 enum Checked<'a> {
     Known(ContentHash),
     Good(ContentHash, Export<'a>),
+    /// A file beside exports.
+    Document(ContentHash, Export<'a>),
     Bad(Fault),
 }
 
@@ -98,6 +103,7 @@ impl Importer {
         Ok(Self {
             dataset,
             now_s,
+            given: Given::default(),
             set_aside,
             partitions: Partitions::default(),
             staged: Vec::new(),
@@ -107,27 +113,36 @@ impl Importer {
         })
     }
 
+    /// Says what files beside exports do not say.
+    pub fn set_given(&mut self, given: Given) {
+        self.given = given;
+    }
+
     /// Takes files: the first export of a device says what it is, so their order matters where they contradict each other.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn add(&mut self, sources: &[Source]) -> Result<(), DatasetError> {
         let checked = on_all_cpus(sources, |source| self.check(source));
-        let mut accepted = Vec::with_capacity(sources.len());
+        let (mut accepted, mut documents) = (Vec::with_capacity(sources.len()), Vec::new());
         for (source, checked) in sources.iter().zip(checked) {
             self.summary.files += 1;
             match checked {
                 // The same bytes twice in one import.
-                Checked::Good(hash, _) if self.dataset.files.contains(&hash) => self.summary.known += 1,
+                Checked::Good(hash, _) | Checked::Document(hash, _) if self.dataset.files.contains(&hash) => {
+                    self.summary.known += 1;
+                }
                 Checked::Known(hash) => {
                     self.outdated.extend(self.set_aside.outdated(hash, &source.name));
                     self.summary.known += 1;
                 }
                 Checked::Good(hash, export) => accepted.extend(self.accept(source, hash, export)?),
+                Checked::Document(hash, export) => documents.extend(self.accept_document(source, hash, export)?),
                 Checked::Bad(fault) => self.refuse(source, &fault)?,
             }
         }
         self.partitions.add(&accepted);
+        self.partitions.add_documents(&documents);
         if self.partitions.size_rows() >= ROWS_IN_MEMORY {
             self.write_partitions()?;
         }
@@ -173,6 +188,10 @@ impl Importer {
         }
         match Export::parse(bytes, self.now_s) {
             Ok(export) => Checked::Good(hash, export),
+            Err(Fault::Foreign) => match document::parse(bytes, hash as u64, &self.given, self.now_s) {
+                Ok(document) => Checked::Document(hash, document),
+                Err(fault) => Checked::Bad(fault),
+            },
             Err(fault) => Checked::Bad(fault),
         }
     }
@@ -205,14 +224,39 @@ impl Importer {
             let lines: Vec<&str> = export.undated.iter().map(|(_, line)| *line).collect();
             self.set_aside.rows(hash, &source.name, &lines)?;
         }
-        self.summary.imported += 1;
-        self.summary.rows += export.rows.len() as u64;
         self.summary.known_rows += (all - export.rows.len()) as u64;
         self.summary.undated_rows += export.undated.len() as u64;
+        self.count(source, hash, &export);
+        Ok(Some(export))
+    }
+
+    /// Completes a file beside exports by what the data set knows of its device; nothing where it contradicts that.
+    fn accept_document<'a>(
+        &mut self,
+        source: &Source,
+        hash: ContentHash,
+        mut document: Export<'a>,
+    ) -> Result<Option<Export<'a>>, DatasetError> {
+        let header = &mut document.header;
+        let fault = match self.dataset.devices.get(&header.device) {
+            Some(device) => device.complete(header).err(),
+            None => Some(Fault::NoDevice).filter(|_| header.model.is_empty()),
+        };
+        if let Some(fault) = fault {
+            self.refuse(source, &fault)?;
+            return Ok(None);
+        }
+        self.count(source, hash, &document);
+        Ok(Some(document))
+    }
+
+    /// Remembers an accepted file.
+    fn count(&mut self, source: &Source, hash: ContentHash, export: &Export<'_>) {
+        self.summary.imported += 1;
+        self.summary.rows += export.rows.len() as u64;
         self.outdated.extend(self.set_aside.outdated(hash, &source.name));
         self.dataset.files.insert(hash);
         self.imported.push(hash);
-        Ok(Some(export))
     }
 
     /// Writes the rows in memory to a new file for each partition.

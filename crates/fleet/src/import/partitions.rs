@@ -2,6 +2,7 @@
 //! those of the next.
 
 use std::collections::HashMap;
+use std::slice::SliceIndex;
 use std::sync::{Mutex, PoisonError};
 
 use crate::export::Export;
@@ -16,7 +17,7 @@ const PARTITION_ROWS: usize = 50;
 pub struct Partitions {
     /// The number of each build on a model.
     groups: HashMap<(String, String), usize>,
-    tables: [Mutex<TableParts>; 6],
+    tables: [Mutex<TableParts>; Table::ALL.len()],
 }
 
 /// The partitions of a table.
@@ -44,8 +45,24 @@ impl Default for Partitions {
 impl Partitions {
     /// Takes all rows of `exports`.
     pub fn add(&mut self, exports: &[Export<'_>]) {
+        self.fill(exports, ..Table::OF_EXPORTS);
+    }
+
+    /// Takes all rows of files beside exports.
+    pub fn add_documents(&mut self, documents: &[Export<'_>]) {
+        self.fill(documents, Table::OF_EXPORTS..);
+    }
+
+    fn fill(
+        &mut self,
+        exports: &[Export<'_>],
+        tables: impl SliceIndex<[Mutex<TableParts>], Output = [Mutex<TableParts>]>,
+    ) {
+        if exports.is_empty() {
+            return;
+        }
         let groups: Vec<Vec<usize>> = exports.iter().map(|export| self.groups(export)).collect();
-        on_all_cpus(&self.tables, |table| {
+        on_all_cpus(&self.tables[tables], |table| {
             let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
             for (export, groups) in exports.iter().zip(&groups) {
                 table.add(export, groups);

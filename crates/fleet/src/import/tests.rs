@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
-use arrow_array::types::Int64Type;
+use arrow_array::types::{Float64Type, Int64Type};
 use proptest::prelude::*;
 
 use super::*;
@@ -252,6 +253,54 @@ fn an_import_that_dies_within_its_commit_is_completed_by_the_next() {
         assert_eq!(rows(dead.path()), keys(1, 0..10), "{moved} moved");
         assert_eq!(crate::dataset::manifest(dead.path()).unwrap().pending, [] as [&str; 0]);
     }
+}
+
+/// An explanation of a trace with one part of `ms`.
+fn explanation(ms: u64) -> Vec<u8> {
+    let ns = ms * 1_000_000;
+    format!(
+        r#"{{"schema":1,"launches":[],"windows":[{{"thread":"a","from_ns":0,"to_ns":{ns},"parts":[{{"cause":"storage","subject":null,"on_behalf":null,"ns":{ns},"times":1}}]}}]}}"#
+    )
+    .into_bytes()
+}
+
+// Verifies FLEET-3.
+#[test]
+fn a_file_beside_exports_is_imported_once_for_the_device_that_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let add = |device: Option<u64>, model: &str, files: &[Vec<u8>]| {
+        let mut importer = Importer::open(folder.path(), NOW_S, Durability::Unsynced).unwrap();
+        let (model, build) = (model.to_owned(), "b2".to_owned());
+        importer.set_given(Given { device, model, build, day: Some(20_700) });
+        importer.add(&files.iter().map(|bytes| source(bytes)).collect::<Vec<_>>()).unwrap();
+        importer.commit().unwrap()
+    };
+    let part = [explanation(4)];
+    assert_eq!(add(None, "", &part).set_aside["no device"], 1);
+    assert_eq!(add(Some(1), "", &part).set_aside["no device"], 1, "of a device that is not known");
+    assert_eq!(add(None, "", &[export(1, 0, 4, "m")]).rows, 4);
+    let taken = add(Some(1), "", &[explanation(4), explanation(4), explanation(5)]);
+    assert_eq!((taken.imported, taken.known, taken.rows), (2, 1, 2));
+    assert_eq!(fs::read_dir(folder.path().join("set-aside")).unwrap().count(), 0, "its device is known now");
+    let before = tree(folder.path());
+    assert_eq!(add(Some(1), "", &part).known, 1);
+    assert_eq!(tree(folder.path()), before);
+    assert_eq!(add(Some(1), "other", &[explanation(6)]).set_aside["contradicting device"], 1);
+    let proof = include_bytes!("../../../../tests/fixtures/proof.json");
+    assert_eq!(add(Some(1), "", &[proof.to_vec()]).set_aside["contradicting device"], 1, "it has more memory");
+    assert_eq!(add(Some(2), "other", &[proof.to_vec(), explanation(7)]).rows, 15);
+    let lengths = |model: &str| -> Vec<f64> {
+        let place = folder.path().join(format!("parts/date=2026-09-04/build=b2/model={model}"));
+        let batches = files(&[place]).unwrap().into_iter().flat_map(|path| parquet_file::read(&path).unwrap());
+        let column = |batch: &RecordBatch| {
+            batch.column_by_name("length_ms").unwrap().as_primitive::<Float64Type>().values().to_vec()
+        };
+        batches.flat_map(|batch| column(&batch)).collect()
+    };
+    assert_eq!((lengths("m"), lengths("other")), (vec![4.0, 5.0], vec![7.0]));
+    // Its numbers are not the device's: a later export brings all of its rows.
+    let later = add(None, "", &[export(1, 0, 9, "m")]);
+    assert_eq!((later.rows, later.known_rows), (4, 4));
 }
 
 /// What is done to a good export before it is imported.

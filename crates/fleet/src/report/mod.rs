@@ -58,7 +58,7 @@ struct Page<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::{Boots, Change, Kills, Loss, Switched};
+    use crate::answers::{Boots, Change, Claimed, Kills, Loss, Switched};
 
     fn origin() -> Origin {
         let manifest = Manifest { brisk_fleet_schema: 1, generation: 2, rows: 30, devices: 3, pending: Vec::new() };
@@ -126,7 +126,23 @@ mod tests {
             low_percent: Some(-4.0),
             high_percent: Some(-2.0),
         };
+        let claimed = Claimed {
+            model: name("M"),
+            build: name("B"),
+            experiment: name("E"),
+            claim: name("launch.gap"),
+            quick: false,
+            unit: "%".to_owned(),
+            required: ">= 90".to_owned(),
+            devices: 3,
+            shown: 1,
+            not_shown: 2,
+            measured: Some(88.0),
+            low: Some(86.0),
+            high: Some(90.0),
+        };
         Answers {
+            claims: vec![claimed],
             changes: vec![change],
             boots: vec![boots],
             losses: vec![loss],
@@ -148,6 +164,7 @@ mod tests {
             "are 3.0\u{a0}% shorter",
             "512\u{a0}MiB of memory kill 4.00 processes",
             "half file",
+            "refuted on a device: 1 of 1",
             "&#60;fleet&#62;",
         ] {
             assert!(page.contains(words), "{words}: {page}");

@@ -4,7 +4,7 @@ use brisk_report::figure;
 
 use super::plot::{Estimate, Estimates, MOST_ROWS};
 use super::words::{self, Direction};
-use crate::answers::{Answers, Boots, Change, Kills, Loss, Switched};
+use crate::answers::{Answers, Boots, Change, Claimed, Kills, Loss, Switched};
 use crate::question::{self, Question};
 
 /// A question with its answer.
@@ -31,7 +31,7 @@ pub struct Group {
 
 /// All sections, in the order of the questions.
 pub fn all(answers: &Answers) -> Vec<Section> {
-    vec![changes(answers), boots(answers), losses(answers), kills(answers), switched(answers)]
+    vec![changes(answers), boots(answers), losses(answers), kills(answers), switched(answers), claims(answers)]
 }
 
 fn section(answers: &Answers, name: &'static str, columns: &'static [Column]) -> Section {
@@ -279,5 +279,42 @@ fn switched(answers: &Answers) -> Section {
         ]
     };
     section.fold(&answers.switched, |row| &row.model, cells);
+    section
+}
+
+/// Without a drawing: each claim has a unit of its own.
+fn claims(answers: &Answers) -> Section {
+    const COLUMNS: &[Column] = &[
+        ("Claim", false),
+        ("Form", false),
+        ("Build", false),
+        ("Required", false),
+        ("Devices", true),
+        ("Shown on", true),
+        ("Refuted on", true),
+        ("Measured", true),
+        ("Interval", true),
+    ];
+    let mut section = section(answers, "claims", COLUMNS);
+    let cells = |row: &Claimed| {
+        let ends = both(row.low, row.high);
+        vec![
+            row.claim.clone(),
+            if row.quick { "quick" } else { "full" }.to_owned(),
+            row.build.clone(),
+            row.required.clone(),
+            row.devices.to_string(),
+            row.shown.to_string(),
+            row.not_shown.to_string(),
+            number(row.measured, ends, &row.unit),
+            interval(row.measured, ends, &row.unit),
+        ]
+    };
+    section.fold(&answers.claims, |row| &row.model, cells);
+    for group in &mut section.groups {
+        let of_model = || answers.claims.iter().filter(|row| row.model == group.name);
+        let refuted = of_model().filter(|row| row.not_shown > 0).count();
+        group.gist = format!("refuted on a device: {refuted} of {}", of_model().count());
+    }
     section
 }
