@@ -16,6 +16,7 @@ use brisk_sys::{BootTime, DeviceError, Root};
 
 use crate::file::TraceFile;
 use crate::header::{self, Parts};
+use crate::programs::LockWait;
 
 /// What explanations need. System calls and page faults are left out: their events cost too much.
 pub const EVENTS: [&str; 22] = [
@@ -194,6 +195,17 @@ impl Recording {
         Ok(!self.file.is_full())
     }
 
+    /// Notes what a thread waits for, in the words of Android's event `sched_blocked_reason`, which tells of uninterruptible waits
+    /// only.
+    pub(crate) fn note_lock_wait(&self, wait: &LockWait) {
+        let LockWait { pid, function } = wait;
+        note(
+            &self.root,
+            self.instance.folder(),
+            &format!("sched_blocked_reason: pid={pid} iowait=0 caller={function}"),
+        );
+    }
+
     /// Ends the recording, and completes the file.
     ///
     /// # Errors
@@ -229,8 +241,7 @@ impl Recording {
 /// Notes each CPU's frequency and its limits in the recording, in the words of the kernel's events, which come with changes only. It
 /// must record already: of a change meanwhile there is an event before the note, which then does not count.
 fn note_frequencies(root: &Root, folder: &str) {
-    // Without a note there is only less to explain.
-    let note = |text: &str| drop(root.write(format!("{folder}/trace_marker"), text));
+    let note = |text: &str| note(root, folder, text);
     for policy in Policies::read(root).list {
         let now = root.read(policy.folder.join("scaling_cur_freq"));
         for cpu in &policy.cpus {
@@ -242,6 +253,11 @@ fn note_frequencies(root: &Root, folder: &str) {
             }
         }
     }
+}
+
+/// Writes a marker; without it there is only less to explain.
+fn note(root: &Root, folder: &str, text: &str) {
+    let _ = root.write(format!("{folder}/trace_marker"), text);
 }
 
 fn own_cpu_time() -> Duration {

@@ -71,7 +71,8 @@ pub enum Kind {
     FrequencyAtStart { cpu: u16, khz: u32 },
     /// The maximum of cpu_frequency_limits.
     FrequencyLimit { cpu: u16, khz: u32 },
-    /// sched_blocked_reason of Android's kernels: why the thread's last wait was uninterruptible.
+    /// sched_blocked_reason of Android's kernels: why the thread's last wait was uninterruptible; or a note of brisk's recorder: what
+    /// for it waits.
     BlockedReason { target: Tid, is_io: bool, function: Option<Symbol> },
     /// mm_vmscan_direct_reclaim_begin.
     ReclaimBegin,

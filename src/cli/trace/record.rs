@@ -19,8 +19,8 @@ use signal_hook::flag;
 use tracing::Level;
 
 use crate::cli::{log, output};
-#[cfg(feature = "trace")]
-use brisk_recorder::next_launch::{NextLaunch, SeenLaunch};
+use brisk_recorder::launch_watch::LaunchWatch;
+use brisk_recorder::programs::SeenLaunch;
 use brisk_recorder::{Options, Recording, Summary};
 use brisk_sys::{BootTime, Root, process};
 #[cfg(feature = "trace")]
@@ -47,7 +47,8 @@ FILE is of trace-cmd's version 6: `brisk trace explain`, `trace-cmd report` and 
 while it is written. A killed recorder loses its last quarter of a second; the next recording or
 `brisk restore` removes its instance.
 
-Futexes and page faults are left out, because each call and fault would cost time.
+Futexes and page faults are left out, because each system call and fault would cost time. But the recorder
+notes when a program that begins meanwhile waits long for a lock, so that its launch does not seem to end.
 
 Exit code 0 when FILE has the recording, whatever COMMAND returned; 2 when it has not, or not all.
 
@@ -118,16 +119,15 @@ pub(super) enum Until {
     Exit(Child),
     /// With the launch that has ended.
     #[cfg(feature = "trace")]
-    Launch(Box<NextLaunch>, Option<SeenLaunch>),
+    Launch(Option<SeenLaunch>),
 }
 
 impl Until {
-    fn begin(arguments: &Arguments, root: &Root) -> anyhow::Result<Self> {
+    fn begin(arguments: &Arguments) -> anyhow::Result<Self> {
         #[cfg(feature = "trace")]
-        if let Some(wanted) = &arguments.launches {
-            return Ok(Self::Launch(Box::new(NextLaunch::begin(root, wanted.clone())?), None));
+        if arguments.launches.is_some() {
+            return Ok(Self::Launch(None));
         }
-        let _ = root;
         let Some((program, rest)) = arguments.command.split_first() else {
             return Ok(Self::Time(BootTime::now() + arguments.time));
         };
@@ -137,15 +137,17 @@ impl Until {
         child.map(Self::Exit).with_context(|| format!("cannot run {}", program.display()))
     }
 
-    /// How long it may last still; nothing when it is over.
-    fn left(&mut self) -> anyhow::Result<Duration> {
+    /// How long it may last still; nothing when it is over. `ended` is a launch that has ended by now.
+    fn left(&mut self, ended: Option<SeenLaunch>) -> anyhow::Result<Duration> {
+        #[cfg(not(feature = "trace"))]
+        let _ = ended;
         let is_over = match self {
             Self::Time(end) => return Ok(*end - BootTime::now()),
             Self::Exit(child) => child.try_wait().context("cannot wait for the command")?.is_some(),
             #[cfg(feature = "trace")]
-            Self::Launch(next, ended) => {
-                *ended = next.ended()?;
-                ended.is_some()
+            Self::Launch(launch) => {
+                *launch = ended;
+                launch.is_some()
             }
         };
         Ok(if is_over { Duration::ZERO } else { PERIOD })
@@ -156,11 +158,11 @@ impl Until {
         match self {
             Self::Time(_) | Self::Exit(_) => String::new(),
             #[cfg(feature = "trace")]
-            Self::Launch(_, Some(SeenLaunch { pid, name })) => {
+            Self::Launch(Some(SeenLaunch { pid, name })) => {
                 format!("The launch of {} ({pid}) has ended.\n", readable(name))
             }
             #[cfg(feature = "trace")]
-            Self::Launch(_, None) => "note: no launch has ended meanwhile\n".to_owned(),
+            Self::Launch(None) => "note: no launch has ended meanwhile\n".to_owned(),
         }
     }
 
@@ -168,7 +170,7 @@ impl Until {
     #[cfg(feature = "trace")]
     fn launch(&self) -> Option<&SeenLaunch> {
         match self {
-            Self::Launch(_, launch) => launch.as_ref(),
+            Self::Launch(launch) => launch.as_ref(),
             _ => None,
         }
     }
@@ -216,20 +218,38 @@ pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Su
         events: arguments.event.clone(),
     };
     let mut recording = Recording::start(root, &options)?;
-    let mut until = match Until::begin(arguments, root) {
-        Ok(until) => until,
+    // It sees the command begin.
+    let begun = watch(arguments, root).and_then(|watch| Ok((watch, Until::begin(arguments)?)));
+    let (mut watch, mut until) = match begun {
+        Ok(begun) => begun,
         Err(error) => {
             // It has nothing of use. That it cannot be removed is less than why there is nothing.
             let _ = fs::remove_file(&arguments.output);
             return Err(error);
         }
     };
-    record(&mut recording, &mut until, &signal)?;
+    record(&mut recording, (&mut watch, &mut until), &signal)?;
+    drop(watch);
     Ok((recording.finish()?, until))
 }
 
+/// The watch of programs. Only where launches are awaited must there be one: without it, one that waits long for a lock seems to
+/// have ended.
+fn watch(arguments: &Arguments, root: &Root) -> anyhow::Result<Option<LaunchWatch>> {
+    #[cfg(feature = "trace")]
+    if let Some(wanted) = &arguments.launches {
+        return Ok(Some(LaunchWatch::begin(root, wanted.clone())?));
+    }
+    let _ = arguments;
+    Ok(LaunchWatch::begin(root, None).ok())
+}
+
 /// Until it is over, a signal comes, or the file is full.
-fn record(recording: &mut Recording, until: &mut Until, signal: &AtomicUsize) -> anyhow::Result<()> {
+fn record(
+    recording: &mut Recording,
+    (watch, until): (&mut Option<LaunchWatch>, &mut Until),
+    signal: &AtomicUsize,
+) -> anyhow::Result<()> {
     while recording.drain()? {
         let signal = signal.load(Ordering::Relaxed);
         if signal != 0 {
@@ -240,7 +260,8 @@ fn record(recording: &mut Recording, until: &mut Until, signal: &AtomicUsize) ->
             }
             break;
         }
-        let left = until.left()?;
+        let ended = watch.as_mut().map_or(Ok(None), |watch| watch.look(recording))?;
+        let left = until.left(ended)?;
         if left.is_zero() {
             break;
         }

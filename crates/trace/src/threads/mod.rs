@@ -14,6 +14,9 @@ use crate::model::{Leaving, Symbol, Tid, Trace};
 
 pub use resolve::resolve;
 
+/// What functions of the kernel that wait for locks are called.
+const LOCKS: [&str; 5] = ["futex", "mutex", "rwsem", "rtlock", "rt_mutex"];
+
 /// A thread of [`Timelines::threads`]. A number that is used again is another thread.
 pub type Index = u32;
 
@@ -73,6 +76,19 @@ pub struct Wait {
     pub device: Option<u32>,
     /// The function of the kernel that waited.
     pub function: Option<Symbol>,
+}
+
+impl Wait {
+    /// The function of the kernel that waited; empty where the trace does not tell.
+    pub fn function_name<'t>(&self, trace: &'t Trace) -> &'t str {
+        self.function.map_or("", |function| trace.symbols.text(function))
+    }
+
+    /// Whether it was for a lock, by its events or its function.
+    pub fn is_for_lock(&self, trace: &Trace) -> bool {
+        let function = self.function_name(trace);
+        self.is_lock || LOCKS.iter().any(|lock| function.contains(lock))
+    }
 }
 
 /// One thread.
