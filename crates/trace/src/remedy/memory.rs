@@ -1,5 +1,6 @@
-//! What memory would have removed. Its policy decides by free memory, zram and what each process holds, which no trace of the
-//! scheduler tells: its decisions cannot be replayed, and only that there is nothing to remove can be said.
+//! What memory would have removed. Its policy decides by free memory, zram and what each process holds, and acts long before a
+//! window, on which pages are in memory when it begins. No trace of the scheduler tells that: its decisions cannot be replayed, and
+//! only that there is nothing to remove can be said.
 
 use super::{Case, Found, Unknown};
 use crate::explain::Cause;

@@ -54,6 +54,7 @@ pub(super) fn estimate(case: &Case<'_>, config: &PlacementConfig) -> Result<Foun
         return Err(format!("the trace is shorter than one sample of placement ({} ms)", config.sampling_ms));
     }
     let (treatments, reason) = replay(case, config);
+    let treatments = caught_up(case, treatments);
     let mut removed_ns = vec![0; case.explanation.parts.len()];
     for (piece, step) in case.pieces.iter().zip(&case.explanation.path) {
         let What::Runnable { cpu, behind: Behind::Thread(behind) } = piece.what else { continue };
@@ -66,6 +67,7 @@ pub(super) fn estimate(case: &Case<'_>, config: &PlacementConfig) -> Result<Foun
     let assumes = vec![
         "threads from before the trace were as busy before it as in it".to_owned(),
         "all threads had nice value 0, no groups of their own and no reserved CPUs".to_owned(),
+        "what a deprioritised thread then does later, it does beside the process as well".to_owned(),
         "the process is in the foreground from its birth, or else from the beginning of the window".to_owned(),
     ];
     let nothing_because = match treatments.is_empty() {
@@ -193,6 +195,42 @@ fn note(treatments: &mut Treatments, now_ns: u64, done: &mut Vec<(BootTime, Acti
             treatments.entry(tid).or_default().push((now_ns, treatment));
         }
     }
+}
+
+/// A thread that does not want a CPU all the time catches up with what it could not do: while the path runs, it takes its lower share
+/// even where it slept in the trace, but no more than it took there. So its share of the waits behind it is larger.
+fn caught_up(case: &Case<'_>, mut treatments: Treatments) -> Treatments {
+    for (tid, of_thread) in &mut treatments {
+        let ends: Vec<u64> = of_thread.iter().skip(1).map(|next| next.0).chain([case.window.to_ns]).collect();
+        for ((begins, treatment), ends) in of_thread.iter_mut().zip(ends) {
+            let Treatment::Share(share) = treatment else { continue };
+            let (ran_ns, waited_ns) = ran_and_waited(case, *tid, (*begins, ends));
+            if *share < 1.0 && waited_ns > 0 {
+                *share = (*share * ran_ns.max(waited_ns) as f64 / waited_ns as f64).min(1.0);
+            }
+        }
+    }
+    treatments
+}
+
+/// How long the path ran in a window, and how long it waited behind a thread.
+fn ran_and_waited(case: &Case<'_>, tid: Tid, (from_ns, to_ns): (u64, u64)) -> (u64, u64) {
+    let first = case.pieces.partition_point(|piece| piece.to_ns <= from_ns);
+    let pieces = case.pieces[first..].iter().take_while(|piece| piece.from_ns < to_ns);
+    let (mut ran_ns, mut waited_ns) = (0, 0);
+    for piece in pieces {
+        let ns = piece.to_ns.min(to_ns).saturating_sub(piece.from_ns.max(from_ns));
+        match piece.what {
+            What::Running { .. } => ran_ns += ns,
+            What::Runnable { behind: Behind::Thread(behind), .. }
+                if case.timelines.threads[behind as usize].tid == tid =>
+            {
+                waited_ns += ns;
+            }
+            _ => {}
+        }
+    }
+    (ran_ns, waited_ns)
 }
 
 /// The share that a thread of this priority gets of what one of nice 0 gets.

@@ -185,6 +185,39 @@ fn placement_removes_the_waits_behind_a_busy_thread() {
     assert_eq!(what_if.removed_ns, removed(&what_if).unwrap());
 }
 
+/// Thread 7 comes to the foreground at 1 s and runs for 36 of each 48 ms; thread 8 works for the other 12 ms, in three slices, and
+/// then sleeps.
+fn beside_a_download() -> String {
+    let (mut text, cpu) = (interrupt(0, 0, 0, 8, 0), 0);
+    text += &switch(cpu, 0, 0, "R", 8);
+    for round in 0..30 {
+        let at = round * 40_000;
+        text += &(switch(cpu, at + 15_000, 8, "S", 0) + &interrupt(cpu, at + 40_000, 0, 8, cpu));
+        text += &switch(cpu, at + 40_000, 0, "R", 8);
+    }
+    text += &(switch(cpu, 1_210_000, 8, "S", 0) + &interrupt(cpu, 1_300_000, 0, 7, cpu));
+    text += &switch(cpu, 1_300_000, 0, "R", 7);
+    for round in 0..10 {
+        let at = 1_300_000 + round * 48_000;
+        text += &interrupt(cpu, at, 7, 8, cpu);
+        for (slice, left) in [(4_000, "R+"), (12_000, "R+"), (20_000, "S")] {
+            text += &(switch(cpu, at + slice, 7, "R+", 8) + &switch(cpu, at + slice + 4_000, 8, left, 7));
+        }
+    }
+    text + &switch(cpu, 1_780_000, 7, "S", 0)
+}
+
+// Verifies TRACE-9.
+#[test]
+fn what_a_deprioritised_thread_could_not_do_it_does_later() {
+    let (explanation, what_if) = of_7(&beside_a_download(), Some(1_300_000), &with(Mechanism::Placement));
+    let waited = explanation.parts.iter().find(|part| part.cause == Cause::Runnable).unwrap();
+    assert_eq!((waited.ns, waited.subject.as_deref()), (120_000_000, Some("t8")));
+    // Nice 10 leaves it a ninth of the 360 ms in which thread 7 runs.
+    let left_ms = (waited.ns - removed(&what_if).unwrap()) as f64 / 1e6;
+    assert!((38.0..42.0).contains(&left_ms), "{left_ms}: {what_if:?}");
+}
+
 // Verifies TRACE-9.
 #[test]
 fn placement_leaves_alone_what_it_would_not_touch() {
