@@ -63,6 +63,9 @@ pub struct Arguments {
     /// Explain this process: its name or number
     #[arg(long, value_name = "NAME|PID")]
     process: Option<String>,
+    /// Record this event as well, as syscalls/sys_enter_futex for all locks
+    #[arg(long, value_name = "SUBSYSTEM/EVENT", value_parser = record::event)]
+    event: Vec<String>,
     /// Keep the recording in FILE
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -148,7 +151,7 @@ fn recording(arguments: &Arguments, file: &Path) -> record::Arguments {
         output: file.to_owned(),
         buffer_kib: record::BUFFER_KIB,
         limit_mib: record::LIMIT_MIB,
-        event: Vec::new(),
+        event: arguments.event.clone(),
         json: false,
         launches: arguments.launches.clone(),
         command: arguments.command.clone(),

@@ -73,7 +73,7 @@ pub struct Arguments {
     /// End when the events in FILE take this much
     #[arg(long, value_name = "MIB", default_value_t = LIMIT_MIB, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) limit_mib: u32,
-    /// Record this event as well
+    /// Record this event as well; the exit of a system call comes with its entry
     #[arg(long, value_name = "SUBSYSTEM/EVENT", value_parser = event)]
     pub(super) event: Vec<String>,
     /// Print one JSON object
@@ -94,8 +94,17 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     duration.filter(within).ok_or_else(|| "expected a time up to a day, as 5s or 500ms".to_owned())
 }
 
+/// The entry of a system call tells little without its exit, which is added.
+fn with_exits(events: &[String]) -> Vec<String> {
+    let exits = events.iter().filter_map(|event| {
+        let call = event.strip_prefix("syscalls/sys_enter_")?;
+        Some(format!("syscalls/sys_exit_{call}")).filter(|exit| !events.contains(exit))
+    });
+    events.iter().cloned().chain(exits).collect()
+}
+
 /// Below `events/` the name must lead to no other file.
-fn event(text: &str) -> Result<String, String> {
+pub(super) fn event(text: &str) -> Result<String, String> {
     let is_name =
         |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     match text.split_once('/') {
@@ -215,7 +224,7 @@ pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Su
         output: arguments.output.clone(),
         buffer_kib: arguments.buffer_kib,
         limit_mib: arguments.limit_mib,
-        events: arguments.event.clone(),
+        events: with_exits(&arguments.event),
     };
     let mut recording = Recording::start(root, &options)?;
     // It sees the command begin.
@@ -320,6 +329,17 @@ mod tests {
             ("9999999999999999999s", None),
         ] {
             assert_eq!(duration(text).ok(), expected.map(Duration::from_millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_system_call_is_recorded_from_its_entry_to_its_exit() {
+        let (enter, exit, other) = ("syscalls/sys_enter_futex", "syscalls/sys_exit_futex", "block/block_rq_merge");
+        for (events, expected) in
+            [(vec![enter, other], vec![enter, other, exit]), (vec![exit, enter], vec![exit, enter]), (vec![], vec![])]
+        {
+            let events: Vec<String> = events.into_iter().map(str::to_owned).collect();
+            assert_eq!(with_exits(&events), expected);
         }
     }
 
