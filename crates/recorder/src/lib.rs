@@ -7,6 +7,7 @@
 pub mod file;
 pub mod header;
 pub mod launch_watch;
+mod memory_counts;
 pub mod programs;
 pub mod recording;
 #[cfg(test)]

@@ -16,6 +16,7 @@ use brisk_sys::{BootTime, DeviceError, Root};
 
 use crate::file::TraceFile;
 use crate::header::{self, Parts};
+use crate::memory_counts::MemoryCounts;
 use crate::programs::LockWait;
 
 /// What explanations need. System calls and page faults are left out: their events cost too much.
@@ -134,6 +135,7 @@ pub struct Recording {
     path: PathBuf,
     clock: String,
     missing: Vec<String>,
+    memory: MemoryCounts,
     began: BootTime,
     cpu_time_before: Duration,
 }
@@ -169,8 +171,8 @@ impl Recording {
         instance.switch(true)?;
         note_frequencies(root, instance.folder());
         let (began, cpu_time_before) = (BootTime::now(), own_cpu_time());
-        let root = root.clone();
-        Ok(Self { pages, instance, root, layout, file, buffer, path, clock, missing, began, cpu_time_before })
+        let (root, memory) = (root.clone(), MemoryCounts::default());
+        Ok(Self { pages, instance, root, layout, file, buffer, path, clock, missing, memory, began, cpu_time_before })
     }
 
     /// Writes what the kernel has recorded since the last call; false when the file is full. The more seldom it is called, the
@@ -179,6 +181,7 @@ impl Recording {
     /// # Errors
     /// When the kernel's pages cannot be read or the file not be written.
     pub fn drain(&mut self) -> Result<bool, RecordError> {
+        self.note_memory();
         for pages in &mut self.pages {
             loop {
                 let read = pages.read(&mut self.buffer, self.layout.page_bytes)?;
@@ -206,11 +209,18 @@ impl Recording {
         );
     }
 
+    fn note_memory(&mut self) {
+        for text in self.memory.changes(&self.root) {
+            note(&self.root, self.instance.folder(), &text);
+        }
+    }
+
     /// Ends the recording, and completes the file.
     ///
     /// # Errors
     /// As [`Recording::drain`].
     pub fn finish(mut self) -> Result<Summary, RecordError> {
+        self.note_memory();
         self.instance.switch(false)?;
         let seconds = BootTime::now().since(self.began).as_secs_f64();
         let is_full = !self.drain()?;

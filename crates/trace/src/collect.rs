@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Call, Context, Counts, Event, Exec, Kind, Leaving, Marker, Naming, Symbol, Tid, Trace};
+use crate::model::{
+    Call, Context, Counts, Event, Exec, Kind, Leaving, Marker, MemoryCount, Naming, Symbol, Tid, Trace,
+};
 
 /// More than any recording that a workstation could explain; it bounds memory to some 4 GiB.
 const MAX_EVENTS: usize = 50_000_000;
@@ -135,6 +137,13 @@ impl Collector {
         }
     }
 
+    /// Notes a counter of memory.
+    pub fn count_memory(&mut self, count: MemoryCount) {
+        if self.trace.memory.len() < MAX_MARKERS {
+            self.trace.memory.push(count);
+        }
+    }
+
     /// A thread is born by clone(2) with these flags.
     pub fn born(&mut self, child: Tid, parent: Tid, flags: u64) {
         const CLONE_THREAD: u64 = 0x10000;
@@ -178,6 +187,7 @@ impl Collector {
         }
         self.trace.markers.sort_by_key(|marker| marker.time_ns);
         self.trace.execs.sort_by_key(|exec| exec.time_ns);
+        self.trace.memory.sort_by_key(|count| count.time_ns);
         let mut steps: Vec<(u16, u64, u64)> =
             self.cpus.iter().filter_map(|(&cpu, it)| it.step_back.map(|(back, from)| (cpu, back, from))).collect();
         steps.sort_unstable();

@@ -172,6 +172,40 @@ pub struct Exec {
     pub name: Symbol,
 }
 
+/// What the kernel counts of memory, of all processes since boot. brisk's recorder notes changes, ten times a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryCounter {
+    /// Pages of files that were read again after they were evicted.
+    ReadAgain,
+    SwappedIn,
+    /// Microseconds in which a process waited for memory (PSI).
+    StalledUs,
+}
+
+impl MemoryCounter {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ReadAgain, Self::SwappedIn, Self::StalledUs];
+
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadAgain => "pages read again",
+            Self::SwappedIn => "pages swapped in",
+            Self::StalledUs => "stalled for memory (us)",
+        }
+    }
+}
+
+/// A counter from a moment on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryCount {
+    pub time_ns: u64,
+    /// The recorder.
+    pub tid: Tid,
+    pub counter: MemoryCounter,
+    pub value: u64,
+}
+
 /// A file, read.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
@@ -192,6 +226,8 @@ pub struct Trace {
     pub markers: Vec<Marker>,
     /// In the order of time.
     pub execs: Vec<Exec>,
+    /// In the order of time.
+    pub memory: Vec<MemoryCount>,
     /// What is missing or wrong, in words, in the order in which it was found.
     pub faults: Vec<String>,
 }
@@ -210,6 +246,14 @@ impl Trace {
     /// The time of position `at`; that after the last event is the end.
     pub fn time_ns(&self, at: u32) -> u64 {
         self.events.get(at as usize).map_or_else(|| self.end_ns(), |event| event.time_ns)
+    }
+
+    /// By how much a counter rose in a window, at most, as only some of its values are known; `None` where none is.
+    pub fn rise(&self, counter: MemoryCounter, from_ns: u64, to_ns: u64) -> Option<u64> {
+        let counts = || self.memory.iter().filter(|count| count.counter == counter);
+        let before = counts().take_while(|count| count.time_ns <= from_ns).last().or_else(|| counts().next())?;
+        let after = counts().find(|count| count.time_ns >= to_ns).or_else(|| counts().last())?;
+        Some(after.value.saturating_sub(before.value))
     }
 
     /// The name that `tid` had last before or at `time_ns`, or else its first.
@@ -249,6 +293,31 @@ impl Symbols {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_counter_rises_between_the_values_around_a_window() {
+        let count = |time_ns, counter, value| MemoryCount { time_ns, tid: 9, counter, value };
+        use MemoryCounter::{ReadAgain, StalledUs, SwappedIn};
+        let memory = vec![
+            count(10, ReadAgain, 5),
+            count(10, SwappedIn, 1),
+            count(20, ReadAgain, 7),
+            count(30, ReadAgain, 17),
+            count(40, ReadAgain, 20),
+        ];
+        let trace = Trace { memory, ..Trace::default() };
+        for (counter, from_ns, to_ns, expected) in [
+            (ReadAgain, 20, 30, Some(10)),
+            (ReadAgain, 25, 26, Some(10)),
+            (ReadAgain, 0, 15, Some(2)),
+            (ReadAgain, 35, 90, Some(3)),
+            (ReadAgain, 50, 90, Some(0)),
+            (SwappedIn, 0, 90, Some(0)),
+            (StalledUs, 0, 90, None),
+        ] {
+            assert_eq!(trace.rise(counter, from_ns, to_ns), expected, "{counter:?} {from_ns} {to_ns}");
+        }
+    }
 
     #[test]
     fn an_event_takes_32_bytes() {

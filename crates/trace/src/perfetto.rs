@@ -149,7 +149,7 @@ impl Writer<'_> {
     }
 }
 
-/// New names, programs and markers, which have no events in memory, in the order of time, with their threads.
+/// New names, programs, markers and counters, which have no events in memory, in the order of time, with their threads.
 fn besides(trace: &Trace) -> Vec<(u64, Tid, Of)> {
     let text = |symbol| trace.symbols.text(symbol).into();
     // A thread has its first name from the beginning.
@@ -164,7 +164,11 @@ fn besides(trace: &Trace) -> Vec<(u64, Tid, Of)> {
     });
     let markers = trace.markers.iter().filter(|marker| marker.kind != MarkerKind::Begin);
     let markers = markers.map(|marker| (marker.time_ns, marker.tid, mark(trace, marker)));
-    let mut besides: Vec<_> = renamings.chain(execs).chain(markers).collect();
+    let counts = trace.memory.iter().map(|count| {
+        let text = format!("C|{}|{}|{}\n", count.tid, count.counter.name(), count.value);
+        (count.time_ns, count.tid, print(text))
+    });
+    let mut besides: Vec<_> = renamings.chain(execs).chain(markers).chain(counts).collect();
     besides.sort_by_key(|(time_ns, tid, _)| (*time_ns, *tid));
     besides
 }

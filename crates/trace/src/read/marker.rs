@@ -1,8 +1,8 @@
 //! What atrace writes into the trace's marker: `B|pid|name`, `E|pid`, `S|pid|name|cookie`, `F|pid|name|cookie`, `I|pid|name`; and
-//! what brisk's recorder notes: frequencies when it begins, and waits for locks.
+//! what brisk's recorder notes: frequencies when it begins, waits for locks, and counters of memory.
 
 use crate::collect::Collector;
-use crate::model::{Kind, Marker, MarkerKind, Tid};
+use crate::model::{Kind, Marker, MarkerKind, MemoryCount, MemoryCounter, Tid};
 
 /// The first slice of an application's frame; newer Androids add a number.
 pub const FRAME: &str = "Choreographer#doFrame";
@@ -32,6 +32,12 @@ pub fn kind(text: &str, time_ns: u64, tid: Tid, collector: &mut Collector) -> Op
     }
     let (letter, rest) = text.split_once('|')?;
     let (process, name) = rest.split_once('|')?;
+    if letter == "C" {
+        let (name, value) = name.rsplit_once('|')?;
+        let counter = MemoryCounter::ALL.into_iter().find(|counter| counter.name() == name)?;
+        collector.count_memory(MemoryCount { time_ns, tid, counter, value: value.parse().ok()? });
+        return None;
+    }
     let process = process.parse().ok()?;
     let (kind, name) = match letter {
         "B" => (MarkerKind::Begin, name),
@@ -120,6 +126,12 @@ mod tests {
             panic!("{lock:?}");
         };
         assert_eq!(collector.finish().symbols.text(function), "futex_wait");
+        let mut collector = Collector::new("text");
+        for text in ["C|5|pages swapped in|12\n", "C|5|pages swapped in|x", "C|5|other|12", "C|5|pages swapped in"] {
+            assert_eq!(kind(text, 1, 9, &mut collector), None, "{text}");
+        }
+        let count = MemoryCount { time_ns: 1, tid: 9, counter: MemoryCounter::SwappedIn, value: 12 };
+        assert_eq!(collector.finish().memory, [count]);
         let mut collector = Collector::new("text");
         kind("B|7|a", 1, 9, &mut collector);
         assert_eq!(collector.finish().processes.get(&9), Some(&7));

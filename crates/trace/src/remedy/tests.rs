@@ -128,6 +128,14 @@ fn what_a_trace_cannot_tell_is_said() {
     let reclaim = line(0, 1_000, 7, "mm_vmscan_direct_reclaim_begin: order=0")
         + &line(0, 5_000, 7, "mm_vmscan_direct_reclaim_end: nr_reclaimed=32");
     let queued = waking(1, 1_000, 9, 7, 0);
+    let completed = "block_rq_complete: 8,0 R () 0 + 8 [0]";
+    let read = switch(0, 0, 0, "R", 7)
+        + &switch(0, 2_000, 7, "D", 0)
+        + &line(0, 4_000, 0, completed)
+        + &interrupt(0, 4_000, 0, 7, 0)
+        + &switch(0, 4_100, 0, "R", 7)
+        + &switch(0, 9_000, 7, "S", 0);
+    let again = |us, pages: u32| line(1, us, 9, &format!("tracing_mark_write: C|9|pages read again|{pages}"));
     let full_speed = khz(0, 0, 2_000_000) + &no_frequency;
     let conservative = |mut device: Device| {
         device.facts.policies[0].governor = "conservative".to_owned();
@@ -146,6 +154,9 @@ fn what_a_trace_cannot_tell_is_said() {
         (no_frequency.clone(), with(Lookup), true, "no calls of binder"),
         (no_frequency.clone(), with(Memory), false, "no direct reclaim and no swap-in"),
         (reclaim + &no_frequency, with(Memory), true, "4.00 ms went to direct reclaim and swap-in"),
+        (read.clone(), with(Memory), true, "2.00 ms went to reads, perhaps of pages that had been evicted"),
+        (again(0, 100) + &read + &again(9_100, 104), with(Memory), true, "had at most 4 pages read again meanwhile"),
+        (again(0, 100) + &read, with(Memory), false, "no direct reclaim and no swap-in"),
     ] {
         let (_, what_if) = of_7(&text, None, &remedies);
         let estimate = &what_if.estimates[0];
