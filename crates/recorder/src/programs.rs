@@ -11,7 +11,7 @@ use brisk_sys::process::schedstat::Schedstat;
 const READY: Duration = Duration::from_millis(200);
 /// A program that waits this long for a lock or a service, or nothing tells for what, counts as ready too, as for explanations: some
 /// are idle in such a wait.
-const READY_AT_LEAST: Duration = Duration::from_secs(5);
+const READY_IN_LOCK: Duration = Duration::from_secs(5);
 /// A program that exits sooner is a helper, for which no user waits.
 const SHORTEST: Duration = READY;
 /// Programs beyond that, of a storm of them, are not followed.
@@ -111,7 +111,7 @@ impl Wait {
 
     /// After how long a program that waits so is ready.
     fn limit(&self) -> Duration {
-        if *self == Self::Event { READY } else { READY_AT_LEAST }
+        if *self == Self::Event { READY } else { READY_IN_LOCK }
     }
 }
 
