@@ -8,6 +8,11 @@ pub type Tid = u32;
 /// In [`Event::tid`] where the file does not tell which thread ran; the kernel's numbers are below 2^22.
 pub const NO_TID: Tid = Tid::MAX;
 
+/// The kernel's priority of nice 0. Those of other nice values are beside it, and those below [`REAL_TIME_BELOW`] are real-time.
+pub const NICE_0: u8 = 120;
+/// Priorities below it are of real-time threads.
+pub const REAL_TIME_BELOW: u8 = 100;
+
 /// An interned string: a name, or a function of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(u32);
@@ -218,6 +223,8 @@ pub struct Trace {
     pub symbols: Symbols,
     /// Each number's names in the order of time: a thread can rename itself, and a number can be used again.
     pub names: HashMap<Tid, Vec<Naming>>,
+    /// The kernel's priority from a time on, of numbers that had another one than [`NICE_0`].
+    pub priorities: HashMap<Tid, Vec<(u64, u8)>>,
     /// The process of each thread, where the file tells.
     pub processes: HashMap<Tid, Tid>,
     /// Longer names of processes (their command lines), where the file has them.
@@ -246,6 +253,13 @@ impl Trace {
     /// The time of position `at`; that after the last event is the end.
     pub fn time_ns(&self, at: u32) -> u64 {
         self.events.get(at as usize).map_or_else(|| self.end_ns(), |event| event.time_ns)
+    }
+
+    /// The kernel's priority with which `tid` was last switched to before or at `time_ns`; else that of nice 0.
+    pub fn priority_at(&self, tid: Tid, time_ns: u64) -> u8 {
+        let priorities = self.priorities.get(&tid).map_or(&[][..], Vec::as_slice);
+        let after = priorities.partition_point(|(since_ns, _)| *since_ns <= time_ns);
+        after.checked_sub(1).map_or(NICE_0, |place| priorities[place].1)
     }
 
     /// By how much a counter rose in a window, at most, as only some of its values are known; `None` where none is.

@@ -1,7 +1,7 @@
 //! Writes a trace as Perfetto's, for ui.perfetto.dev and trace_processor.
 //!
-//! It has the events that explanations use, so that both show the same. A trace in memory has no priorities, and of slices the
-//! names of launches only; these are lost.
+//! It has the events that explanations use, so that both show the same. A trace in memory has of slices the names of launches only,
+//! and of priorities those of threads that come to a CPU; others are lost.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -248,6 +248,7 @@ fn compact(trace: &Trace, event: &Event) -> Option<schema::CompactSched> {
             switch_timestamp: vec![event.time_ns],
             switch_prev_state: vec![state(leaving)],
             switch_next_pid: vec![number(next)],
+            switch_next_prio: vec![trace.priority_at(next, event.time_ns).into()],
             intern_table: comm(next),
             switch_next_comm_index: vec![0],
             ..schema::CompactSched::default()
@@ -275,6 +276,7 @@ pub(crate) fn message(trace: &Trace, event: &Event, functions: &mut Functions) -
             prev_state: state(leaving),
             next_comm: comm(next),
             next_pid: number(next),
+            next_prio: Some(trace.priority_at(next, event.time_ns).into()),
         }),
         Kind::Waking { target, cpu } => Of::SchedWaking(wakeup(target, cpu, comm(target))),
         Kind::Woken { target, cpu, is_new: true } => Of::SchedWakeupNew(wakeup(target, cpu, comm(target))),

@@ -231,6 +231,24 @@ fn what_a_deprioritised_thread_could_not_do_it_does_later() {
 
 // Verifies TRACE-9.
 #[test]
+fn nice_values_of_the_trace_count() {
+    let of_8 = |text: String, to: u8| {
+        text.replace("next_comm=t8 next_pid=8 next_prio=120", &format!("next_comm=t8 next_pid=8 next_prio={to}"))
+    };
+    let left_ms = |text: String| {
+        let (explanation, what_if) = of_7(&text, Some(1_000_000), &with(Mechanism::Placement));
+        let waited = explanation.parts.iter().find(|part| part.cause == Cause::Runnable).unwrap();
+        ((waited.ns - removed(&what_if).unwrap_or(0)) as f64 / 1e6, waited.class.clone())
+    };
+    let (usual, niced, real_time) = (left_ms(beside()), left_ms(of_8(beside(), 123)), left_ms(of_8(beside(), 50)));
+    assert_eq!((usual.1, niced.1.as_deref(), real_time.1.as_deref()), (None, Some("nice 3"), Some("real-time")));
+    // Ten levels more leave it a ninth of what it took, whichever nice value it had; a real-time thread is left alone.
+    assert!((0.95..1.01).contains(&(niced.0 / usual.0)), "{} and {}", niced.0, usual.0);
+    assert_eq!(real_time.0, 200.0);
+}
+
+// Verifies TRACE-9.
+#[test]
 fn placement_leaves_alone_what_it_would_not_touch() {
     // A thread of the kernel, which the daemon does not see, at the same times.
     let text = beside().replace("t8", "kworker/0:1");

@@ -45,6 +45,9 @@ fn kind(header: &Header, record: &Record<'_>, tid: Tid, time_ns: u64, collector:
         "sched_switch" => {
             name(record.u32("prev_pid"), "prev_comm");
             let next = name(record.u32("next_pid"), "next_comm")?;
+            if let Some(priority) = record.u32("next_prio") {
+                collector.priority(next, time_ns, priority.cast_signed().into());
+            }
             Kind::Switch { next, leaving: collector.leaving(record.number("prev_state")?) }
         }
         "sched_waking" => Kind::Waking { target: name(record.u32("pid"), "comm")?, cpu: record.u16("target_cpu") },

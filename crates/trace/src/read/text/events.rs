@@ -70,6 +70,9 @@ fn switch(line: &Line<'_>, collector: &mut Collector) -> Option<Kind> {
     if let Some(state) = field(rest, "prev_state") {
         let next: Tid = number(field(rest, "next_pid")?)?;
         collector.name(next, line.time_ns, between(rest, "next_comm=", " next_pid=")?);
+        if let Some(priority) = field(rest, "next_prio").and_then(|text| text.parse().ok()) {
+            collector.priority(next, line.time_ns, priority);
+        }
         let leaving = match state.parse() {
             Ok(number) => collector.leaving(number),
             Err(_) => collect::leaving_of_letters(state)?,
@@ -80,6 +83,9 @@ fn switch(line: &Line<'_>, collector: &mut Collector) -> Option<Kind> {
     let (_, state) = left.rsplit_once(' ')?;
     let (name, next) = named(entered)?;
     collector.name(next, line.time_ns, name);
+    if let Some(priority) = between(entered, " [", "]").and_then(|text| text.parse().ok()) {
+        collector.priority(next, line.time_ns, priority);
+    }
     Some(Kind::Switch { next, leaving: collect::leaving_of_letters(state)? })
 }
 
