@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::model::{NICE_0, REAL_TIME_BELOW, Tid, Trace};
+use crate::model::{NICE_0, REAL_TIME_BELOW, Symbol, Tid, Trace};
 use crate::path::{self, Behind, Piece, Reason, What};
 use crate::threads::{Timelines, readable};
 
@@ -60,7 +60,7 @@ const SERVICE_LOOKUP: &str = "service-lookup";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
     pub cause: Cause,
-    /// The thread that ran, the device, the CPU, or the function of the kernel.
+    /// The thread that ran, the device with the file where it is known, the CPU, or the function of the kernel.
     pub subject: Option<String>,
     /// The scheduling class of a thread that ran meanwhile, where it is not the usual one: `real-time` or `nice 10`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -211,7 +211,11 @@ impl Sums<'_> {
     /// Adds the piece to its parts.
     fn shares(&mut self, piece: &Piece, on_behalf: Option<&OnBehalf>) -> Vec<(usize, u64)> {
         let ns = piece.to_ns - piece.from_ns;
-        let device = |device: Option<u32>| device.map(|device| format!("{},{}", device >> 20, device & 0xf_ffff));
+        let device = |device: Option<u32>, file: Option<Symbol>| {
+            let device = device.map(|device| format!("{},{}", device >> 20, device & 0xf_ffff));
+            let Some(file) = file.map(|file| readable(self.trace.symbols.text(file))) else { return device };
+            Some(format!("{}, {file}", device.as_deref().unwrap_or("unknown")))
+        };
         let (cause, subject) = match piece.what {
             What::Running { cpu, khz } => return self.running(ns, cpu, khz, on_behalf),
             What::Runnable { behind: Behind::Idle, .. } => (Cause::IdleExit, None),
@@ -221,9 +225,9 @@ impl Sums<'_> {
                 return vec![(self.add(Cause::Runnable, subject, on_behalf, ns), ns)];
             }
             What::Runnable { behind: Behind::Unknown, .. } => (Cause::Runnable, None),
-            What::Storage { device: number } => (Cause::Storage, device(number)),
-            What::PageFault { device: number, is_swap: false } => (Cause::PageFault, device(number)),
-            What::PageFault { device: number, is_swap: true } => (Cause::SwapIn, device(number)),
+            What::Storage { device: number, file } => (Cause::Storage, device(number, file)),
+            What::PageFault { device: number, file, is_swap: false } => (Cause::PageFault, device(number, file)),
+            What::PageFault { device: number, is_swap: true, .. } => (Cause::SwapIn, device(number, None)),
             What::Reclaim => (Cause::Reclaim, None),
             What::Binder { process } => (Cause::Binder, Some(self.process(process, piece.to_ns))),
             What::Lock => (Cause::Lock, None),

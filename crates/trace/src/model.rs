@@ -93,6 +93,9 @@ pub enum Kind {
     BlockIssue { device: u32 },
     /// block_rq_complete.
     BlockComplete { device: u32 },
+    /// The thread reads this file, or none any more: android_fs_dataread_start and _end, and those of f2fs. Brief: until it comes to a
+    /// CPU again, as it has added a page of the file to the page cache (mm_filemap_add_to_page_cache).
+    Reads { file: Option<Symbol>, is_brief: bool },
     /// binder_transaction.
     BinderCall(Call),
     /// binder_transaction_received.

@@ -27,10 +27,12 @@ pub enum What {
     /// It waited for storage; major << 20 | minor.
     Storage {
         device: Option<u32>,
+        file: Option<Symbol>,
     },
     /// It waited for a page: of a file, or swapped out.
     PageFault {
         device: Option<u32>,
+        file: Option<Symbol>,
         is_swap: bool,
     },
     /// It reclaimed memory for itself, or waited within that.
@@ -221,8 +223,8 @@ impl Walk<'_> {
         let is_fault = wait.is_fault || is_swap || function.contains("fault");
         match wait.leaving {
             _ if wait.is_reclaiming || function.contains("reclaim") => What::Reclaim,
-            Leaving::Uninterruptible if is_fault => What::PageFault { device: wait.device, is_swap },
-            _ if wait.is_io => What::Storage { device: wait.device },
+            Leaving::Uninterruptible if is_fault => What::PageFault { device: wait.device, file: wait.file, is_swap },
+            _ if wait.is_io => What::Storage { device: wait.device, file: wait.file },
             Leaving::Stopped => What::Stopped,
             _ if wait.is_for_lock(self.trace) => What::Lock,
             Leaving::Uninterruptible => What::Uninterruptible { function: wait.function },

@@ -266,7 +266,7 @@ fn compact(trace: &Trace, event: &Event) -> Option<schema::CompactSched> {
     })
 }
 
-/// The event's message; a loss has none.
+/// The event's message; losses and reads of files have none.
 pub(crate) fn message(trace: &Trace, event: &Event, functions: &mut Functions) -> Option<Of> {
     let comm = |tid: Tid| Vec::from(trace.name_at(tid, event.time_ns).unwrap_or_default());
     Some(match event.kind {
@@ -318,7 +318,7 @@ pub(crate) fn message(trace: &Trace, event: &Event, functions: &mut Functions) -
         Kind::Exit => Of::SchedProcessExit(schema::NoFields {}),
         Kind::SliceBegin { is_lock } => slice(trace, event, is_lock),
         Kind::SliceEnd => print(format!("E|{}\n", process(trace, event.tid))),
-        Kind::Lost => return None,
+        Kind::Reads { .. } | Kind::Lost => return None,
     })
 }
 

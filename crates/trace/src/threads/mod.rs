@@ -74,6 +74,8 @@ pub struct Wait {
     /// Storage, by sched_blocked_reason or because a request's completion ended the wait.
     pub is_io: bool,
     pub device: Option<u32>,
+    /// What the thread read meanwhile: `file NAME` or `inode NUMBER`.
+    pub file: Option<Symbol>,
     /// The function of the kernel that waited.
     pub function: Option<Symbol>,
 }

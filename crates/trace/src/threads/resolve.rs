@@ -152,6 +152,7 @@ impl<'t> Resolver<'t> {
             Kind::LockBegin => doing.is_locking = true,
             Kind::LockEnd => doing.is_locking = false,
             Kind::BlockIssue { device } => doing.issued = Some(device),
+            Kind::Reads { file, is_brief } => doing.reads(file, is_brief),
             Kind::BinderCall(call) => self.replies.sent(call, doing),
             Kind::BinderReceived { id } => self.replies.received(id, doing),
             Kind::SliceBegin { is_lock } => doing.begin_slice(is_lock),

@@ -46,6 +46,15 @@ fn kind(line: &Line<'_>, collector: &mut Collector) -> Option<Kind> {
         "sys_futex" if rest.starts_with("->") => Kind::LockEnd,
         "sys_futex" | "sys_enter_futex" | "contention_begin" => Kind::LockBegin,
         "sys_exit_futex" | "contention_end" => Kind::LockEnd,
+        "android_fs_dataread_start" | "f2fs_dataread_start" => {
+            let name = between(rest, "entry_name ", ", offset")?;
+            Kind::Reads { file: Some(collector.symbol(&format!("file {name}"))), is_brief: false }
+        }
+        "android_fs_dataread_end" | "f2fs_dataread_end" => Kind::Reads { file: None, is_brief: false },
+        "mm_filemap_add_to_page_cache" => {
+            let inode = hexadecimal(between(rest, " ino ", " ")?)?;
+            Kind::Reads { file: Some(collector.symbol(&format!("inode {inode}"))), is_brief: true }
+        }
         "block_rq_issue" => Kind::BlockIssue { device: device(rest)? },
         "block_rq_complete" => Kind::BlockComplete { device: device(rest)? },
         "binder_transaction" => {
