@@ -28,7 +28,8 @@ pub fn run(brisk: &Path) -> anyhow::Result<()> {
     let mut file = BufWriter::new(File::create(&text)?);
     write(&mut file).and_then(|()| file.flush()).with_context(|| format!("cannot write {}", text.display()))?;
     let convert = ["trace", "convert"].map(OsStr::new);
-    cost(&[&[brisk.as_os_str()], &convert[..], &[text.as_ref(), "-o".as_ref(), perfetto.as_ref()]].concat())?;
+    let files = [text.as_os_str(), OsStr::new("-o"), perfetto.as_os_str()];
+    cost(&[&[brisk.as_os_str()][..], &convert, &files].concat())?;
     println!("{:<36} {:>34} {:>10}", format!("explanation, {RUNS} runs: median (range)"), "measured", "wanted");
     for file in [text, perfetto] {
         let explain = [brisk.as_os_str(), "trace".as_ref(), "explain".as_ref(), file.as_ref()];
@@ -63,7 +64,7 @@ fn write(file: &mut impl Write) -> std::io::Result<()> {
         if step == 0 {
             say(0, format!("sched_process_fork: comm=t{now} pid={now} child_comm=t{now} child_pid={APPLICATION}"))?;
         }
-        if turn % 1_000 == 0 {
+        if turn.is_multiple_of(1_000) {
             say(1, format!("cpu_frequency: state={} cpu_id={cpu}", 500_000 + 500_000 * (turn / 1_000 % 4)))?;
         }
         match now {

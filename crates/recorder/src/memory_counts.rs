@@ -40,14 +40,14 @@ mod tests {
         let vmstat = |refaults: u64| format!("workingset_refault_file {refaults}\npswpin 7\n");
         let pressure =
             "some avg10=0.00 avg60=0.00 avg300=0.00 total=900\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=4\n";
-        let (_folder, root) = root_of(&[("proc/vmstat", &vmstat(5)), ("proc/pressure/memory", pressure)]);
+        let (_folder, root) = root_of(&[("proc/vmstat", vmstat(5).as_str()), ("proc/pressure/memory", pressure)]);
         let [again, swapped_in, stalled] = MemoryCounter::ALL.map(MemoryCounter::name);
         let process = std::process::id();
         let counter = |name: &str, value: u64| format!("C|{process}|{name}|{value}");
         let mut counts = MemoryCounts::default();
         assert_eq!(counts.changes(&root), [counter(again, 5), counter(swapped_in, 7), counter(stalled, 900)]);
         assert_eq!(counts.changes(&root), [""; 0]);
-        let (_folder, root) = root_of(&[("proc/vmstat", &vmstat(6))]);
+        let (_folder, root) = root_of(&[("proc/vmstat", vmstat(6).as_str())]);
         assert_eq!(counts.changes(&root), [counter(again, 6)], "a counter that is gone is not noted");
     }
 }

@@ -311,7 +311,7 @@ mod tests {
             ("a disk", vec![(500, Doing::Busy)], (None, vec![])),
         ] {
             let does: Vec<_> = does.into_iter().map(|(from, doing)| (from, 7, doing)).collect();
-            let waits = expected.1.iter().map(|from| (*from, 7)).collect();
+            let waits: Vec<(u64, u32)> = expected.1.iter().map(|from| (*from, 7)).collect();
             assert_eq!(follow(None, &browser, &does), (expected.0.map(|ended| (ended, 7)), waits), "{why}");
         }
     }

@@ -313,8 +313,8 @@ mod tests {
 
     #[test]
     fn a_counter_rises_between_the_values_around_a_window() {
-        let count = |time_ns, counter, value| MemoryCount { time_ns, tid: 9, counter, value };
         use MemoryCounter::{ReadAgain, StalledUs, SwappedIn};
+        let count = |time_ns, counter, value| MemoryCount { time_ns, tid: 9, counter, value };
         let memory = vec![
             count(10, ReadAgain, 5),
             count(10, SwappedIn, 1),
