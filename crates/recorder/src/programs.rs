@@ -208,6 +208,9 @@ mod tests {
     const AWOKE: Doing = Doing::Sleeping { used: Schedstat { run_ns: 9, wait_ns: 0, slices: 2 }, wait: Wait::Event };
     const UNCLEAR: Doing = Doing::Sleeping { used: USED, wait: Wait::Unclear };
 
+    /// A time in milliseconds, and a program.
+    type Moment = (u64, u32);
+
     fn locked() -> Doing {
         Doing::Sleeping { used: USED, wait: Wait::Lock("futex_wait_queue".to_owned()) }
     }
@@ -226,7 +229,7 @@ mod tests {
         wanted: Option<&str>,
         begins: &[(u64, u32, u32, &str)],
         does: &[(u64, u32, Doing)],
-    ) -> (Option<(u64, u32)>, Vec<(u64, u32)>) {
+    ) -> (Option<Moment>, Vec<Moment>) {
         let mut programs = Programs::new(wanted.map(str::to_owned));
         let mut doing: BTreeMap<u32, Doing> = BTreeMap::new();
         let mut waits = Vec::new();
@@ -311,7 +314,7 @@ mod tests {
             ("a disk", vec![(500, Doing::Busy)], (None, vec![])),
         ] {
             let does: Vec<_> = does.into_iter().map(|(from, doing)| (from, 7, doing)).collect();
-            let waits: Vec<(u64, u32)> = expected.1.iter().map(|from| (*from, 7)).collect();
+            let waits: Vec<Moment> = expected.1.iter().map(|from| (*from, 7)).collect();
             assert_eq!(follow(None, &browser, &does), (expected.0.map(|ended| (ended, 7)), waits), "{why}");
         }
     }

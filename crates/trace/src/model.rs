@@ -269,7 +269,7 @@ impl Trace {
     pub fn rise(&self, counter: MemoryCounter, from_ns: u64, to_ns: u64) -> Option<u64> {
         let counts = || self.memory.iter().filter(|count| count.counter == counter);
         let before = counts().take_while(|count| count.time_ns <= from_ns).last().or_else(|| counts().next())?;
-        let after = counts().find(|count| count.time_ns >= to_ns).or_else(|| counts().last())?;
+        let after = counts().find(|count| count.time_ns >= to_ns).or_else(|| counts().next_back())?;
         Some(after.value.saturating_sub(before.value))
     }
 
