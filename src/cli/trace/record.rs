@@ -147,7 +147,7 @@ impl Until {
     }
 
     /// How long it may last still; nothing when it is over. `ended` is a launch that has ended by now.
-    fn left(&mut self, ended: Option<SeenLaunch>) -> anyhow::Result<Duration> {
+    fn left(&mut self, ended: Option<&SeenLaunch>) -> anyhow::Result<Duration> {
         #[cfg(not(feature = "trace"))]
         let _ = ended;
         let is_over = match self {
@@ -155,7 +155,7 @@ impl Until {
             Self::Exit(child) => child.try_wait().context("cannot wait for the command")?.is_some(),
             #[cfg(feature = "trace")]
             Self::Launch(launch) => {
-                *launch = ended;
+                *launch = ended.cloned();
                 launch.is_some()
             }
         };
@@ -270,7 +270,7 @@ fn record(
             break;
         }
         let ended = watch.as_mut().map_or(Ok(None), |watch| watch.look(recording))?;
-        let left = until.left(ended)?;
+        let left = until.left(ended.as_ref())?;
         if left.is_zero() {
             break;
         }
