@@ -1,24 +1,18 @@
 //! The cost of drawing a large recording, compared with pybootchartgui where that is installed.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use brisk::chart::generate::{self, Shape};
+
+use crate::cost::{Cost, cost, range_and_median};
 
 /// Runs of each program, in pairs whose order alternates.
 const RUNS: usize = 21;
 
 /// The program to compare with, in PATH.
 const BASELINE: &str = "pybootchartgui";
-
-/// The cost of one run.
-struct Cost {
-    wall: Duration,
-    cpu: Duration,
-    peak_kib: u64,
-}
 
 /// Draws ten minutes of five thousand processes, and a boot of twenty seconds, with `brisk` and prints one table.
 pub fn run(brisk: &Path) -> anyhow::Result<()> {
@@ -82,25 +76,6 @@ fn in_path(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
 }
 
-fn cost(words: &[&std::ffi::OsStr]) -> anyhow::Result<Cost> {
-    let program = PathBuf::from(words[0]);
-    let start = Instant::now();
-    let mut command = Command::new(&program);
-    let child = command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = child.spawn().with_context(|| format!("cannot run {}", program.display()))?;
-    let mut status = 0;
-    // SAFETY: rusage is plain numbers, for which zero is a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to locals that outlive the call; the child is ours and no other code waits for it.
-    let waited = unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
-    let wall = start.elapsed();
-    ensure!(waited == child.id().cast_signed(), "cannot wait for {}", program.display());
-    ensure!(status == 0, "{} failed with wait status {status}", program.display());
-    let time =
-        |time: libc::timeval| Duration::new(time.tv_sec.unsigned_abs(), time.tv_usec.unsigned_abs() as u32 * 1000);
-    Ok(Cost { wall, cpu: time(usage.ru_utime) + time(usage.ru_stime), peak_kib: usage.ru_maxrss.unsigned_abs() })
-}
-
 fn print(measured: &Measured) {
     let spread = |values: Vec<f64>, unit: &str| {
         let [low, middle, high] = range_and_median(values);
@@ -132,9 +107,4 @@ fn print(measured: &Measured) {
     for (what, measured, wanted) in rows {
         println!("{what:<36} {measured:>34} {wanted:>10}");
     }
-}
-
-fn range_and_median(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_by(f64::total_cmp);
-    [values[0], values[values.len() / 2], values[values.len() - 1]]
 }

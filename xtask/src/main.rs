@@ -1,16 +1,20 @@
 //! Tasks of the repository: man pages and completions from the program's command tree, the book's source, the bill of
-//! materials, benchmarks of its daemon and its charts, and the record of what was run when.
+//! materials, benchmarks of its daemon, its charts and its explanations, and the record of what was run when.
 
 #[cfg(feature = "lab")]
 mod bench;
 mod book;
 #[cfg(feature = "lab")]
 mod chart;
+#[cfg(feature = "lab")]
+mod cost;
 mod evidence;
 mod sbom;
 mod settings;
 #[cfg(feature = "lab")]
 mod threads;
+#[cfg(feature = "lab")]
+mod trace;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,6 +62,12 @@ enum Task {
         /// The binary to measure
         brisk: PathBuf,
     },
+    /// Measure the explanation of a trace of two million events
+    #[cfg(feature = "lab")]
+    BenchTrace {
+        /// The binary to measure
+        brisk: PathBuf,
+    },
     /// Measure the cost of sampling threads, with this many more than the machine has
     #[cfg(feature = "lab")]
     BenchThreads {
@@ -96,6 +106,8 @@ fn main() -> anyhow::Result<()> {
         Task::Bench { brisk, lab } => bench::run(&brisk, lab),
         #[cfg(feature = "lab")]
         Task::BenchChart { brisk } => chart::run(&brisk),
+        #[cfg(feature = "lab")]
+        Task::BenchTrace { brisk } => trace::run(&brisk),
         #[cfg(feature = "lab")]
         Task::BenchThreads { counts } => threads::run(&counts),
         #[cfg(feature = "lab")]

@@ -40,6 +40,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("placement-thesis", include_str!("../../../experiments/placement-thesis.toml")),
     ("placement-half-core", include_str!("../../../experiments/placement-half-core.toml")),
     ("placement-browsing", include_str!("../../../experiments/placement-browsing.toml")),
+    ("placement-estimate", include_str!("../../../experiments/placement-estimate.toml")),
     ("lookup-hub", include_str!("../../../experiments/lookup-hub.toml")),
     ("lookup-list", include_str!("../../../experiments/lookup-list.toml")),
     ("lookup-applications", include_str!("../../../experiments/lookup-applications.toml")),
@@ -202,12 +203,13 @@ mod tests {
                 "placement-units",
                 "placement-thesis",
                 "placement-half-core",
-                "placement-browsing"
+                "placement-browsing",
+                "placement-estimate"
             ]
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together", "together-slow", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 32);
+        assert_eq!(names(&[], false).unwrap().len(), 33);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

@@ -2,11 +2,13 @@
 //!
 //! The kernel's own pages are written as they are, so that recording costs little; what reads them runs elsewhere. [`header`]
 //! lays the file out, [`file`](mod@file) keeps it readable at every moment, [`recording`] reads the kernel's buffers, and
-//! [`next_launch`] tells when a launch has ended.
+//! [`launch_watch`] tells when a launch has ended, by the rules of [`programs`].
 
 pub mod file;
 pub mod header;
-pub mod next_launch;
+pub mod launch_watch;
+mod memory_counts;
+pub mod programs;
 pub mod recording;
 #[cfg(test)]
 mod sample;

@@ -16,6 +16,8 @@ use brisk_sys::{BootTime, DeviceError, Root};
 
 use crate::file::TraceFile;
 use crate::header::{self, Parts};
+use crate::memory_counts::MemoryCounts;
+use crate::programs::LockWait;
 
 /// What explanations need. System calls and page faults are left out: their events cost too much.
 pub const EVENTS: [&str; 22] = [
@@ -133,6 +135,7 @@ pub struct Recording {
     path: PathBuf,
     clock: String,
     missing: Vec<String>,
+    memory: MemoryCounts,
     began: BootTime,
     cpu_time_before: Duration,
 }
@@ -168,8 +171,8 @@ impl Recording {
         instance.switch(true)?;
         note_frequencies(root, instance.folder());
         let (began, cpu_time_before) = (BootTime::now(), own_cpu_time());
-        let root = root.clone();
-        Ok(Self { pages, instance, root, layout, file, buffer, path, clock, missing, began, cpu_time_before })
+        let (root, memory) = (root.clone(), MemoryCounts::default());
+        Ok(Self { pages, instance, root, layout, file, buffer, path, clock, missing, memory, began, cpu_time_before })
     }
 
     /// Writes what the kernel has recorded since the last call; false when the file is full. The more seldom it is called, the
@@ -178,6 +181,7 @@ impl Recording {
     /// # Errors
     /// When the kernel's pages cannot be read or the file not be written.
     pub fn drain(&mut self) -> Result<bool, RecordError> {
+        self.note_memory();
         for pages in &mut self.pages {
             loop {
                 let read = pages.read(&mut self.buffer, self.layout.page_bytes)?;
@@ -194,11 +198,29 @@ impl Recording {
         Ok(!self.file.is_full())
     }
 
+    /// Notes what a thread waits for, in the words of Android's event `sched_blocked_reason`, which tells of uninterruptible waits
+    /// only.
+    pub(crate) fn note_lock_wait(&self, wait: &LockWait) {
+        let LockWait { pid, function } = wait;
+        note(
+            &self.root,
+            self.instance.folder(),
+            &format!("sched_blocked_reason: pid={pid} iowait=0 caller={function}"),
+        );
+    }
+
+    fn note_memory(&mut self) {
+        for text in self.memory.changes(&self.root) {
+            note(&self.root, self.instance.folder(), &text);
+        }
+    }
+
     /// Ends the recording, and completes the file.
     ///
     /// # Errors
     /// As [`Recording::drain`].
     pub fn finish(mut self) -> Result<Summary, RecordError> {
+        self.note_memory();
         self.instance.switch(false)?;
         let seconds = BootTime::now().since(self.began).as_secs_f64();
         let is_full = !self.drain()?;
@@ -229,8 +251,7 @@ impl Recording {
 /// Notes each CPU's frequency and its limits in the recording, in the words of the kernel's events, which come with changes only. It
 /// must record already: of a change meanwhile there is an event before the note, which then does not count.
 fn note_frequencies(root: &Root, folder: &str) {
-    // Without a note there is only less to explain.
-    let note = |text: &str| drop(root.write(format!("{folder}/trace_marker"), text));
+    let note = |text: &str| note(root, folder, text);
     for policy in Policies::read(root).list {
         let now = root.read(policy.folder.join("scaling_cur_freq"));
         for cpu in &policy.cpus {
@@ -242,6 +263,11 @@ fn note_frequencies(root: &Root, folder: &str) {
             }
         }
     }
+}
+
+/// Writes a marker; without it there is only less to explain.
+fn note(root: &Root, folder: &str, text: &str) {
+    let _ = root.write(format!("{folder}/trace_marker"), text);
 }
 
 fn own_cpu_time() -> Duration {

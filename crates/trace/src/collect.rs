@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Call, Context, Counts, Event, Exec, Kind, Leaving, Marker, Naming, Symbol, Tid, Trace};
+use crate::model::{
+    Call, Context, Counts, Event, Exec, Kind, Leaving, Marker, MemoryCount, NICE_0, Naming, Symbol, Tid, Trace,
+};
 
 /// More than any recording that a workstation could explain; it bounds memory to some 4 GiB.
 const MAX_EVENTS: usize = 50_000_000;
 /// A step back of a CPU's clock from which on it is no reordering of lines.
 const CLOCK_STEP_NS: u64 = 10_000_000;
-/// How many threads can be named; more would be forged.
+/// How many names and priorities threads can have; more would be forged.
 const MAX_NAMES: usize = 4_000_000;
 /// How many markers and programs are kept; more would be forged.
 const MAX_MARKERS: usize = 1_000_000;
@@ -109,6 +111,19 @@ impl Collector {
         }
     }
 
+    /// Notes the kernel's priority of a thread that comes to a CPU; that of deadlines is below 0.
+    pub fn priority(&mut self, tid: Tid, time_ns: u64, priority: i64) {
+        let Ok(priority) = u8::try_from(priority.max(0)) else { return };
+        if tid == 0 || priority == NICE_0 && !self.trace.priorities.contains_key(&tid) {
+            return;
+        }
+        let priorities = self.trace.priorities.entry(tid).or_default();
+        if priorities.last().is_none_or(|last| last.1 != priority) && self.names < MAX_NAMES {
+            priorities.push((time_ns, priority));
+            self.names += 1;
+        }
+    }
+
     /// Notes the process of a thread.
     pub fn process_of(&mut self, tid: Tid, process: Tid) {
         if tid != 0 && process != 0 {
@@ -132,6 +147,13 @@ impl Collector {
     pub fn mark(&mut self, marker: Marker) {
         if self.trace.markers.len() < MAX_MARKERS {
             self.trace.markers.push(marker);
+        }
+    }
+
+    /// Notes a counter of memory.
+    pub fn count_memory(&mut self, count: MemoryCount) {
+        if self.trace.memory.len() < MAX_MARKERS {
+            self.trace.memory.push(count);
         }
     }
 
@@ -175,9 +197,11 @@ impl Collector {
         if self.out_of_order > 0 {
             self.trace.events.sort_by_key(|event| event.time_ns);
             self.trace.names.values_mut().for_each(|names| names.sort_by_key(|naming| naming.time_ns));
+            self.trace.priorities.values_mut().for_each(|priorities| priorities.sort_by_key(|it| it.0));
         }
         self.trace.markers.sort_by_key(|marker| marker.time_ns);
         self.trace.execs.sort_by_key(|exec| exec.time_ns);
+        self.trace.memory.sort_by_key(|count| count.time_ns);
         let mut steps: Vec<(u16, u64, u64)> =
             self.cpus.iter().filter_map(|(&cpu, it)| it.step_back.map(|(back, from)| (cpu, back, from))).collect();
         steps.sort_unstable();

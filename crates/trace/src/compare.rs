@@ -108,6 +108,7 @@ mod tests {
         let part = |&(cause, subject, on_behalf, ms): &(Cause, Option<&str>, Option<&OnBehalf>, u64)| Part {
             cause,
             subject: subject.map(str::to_owned),
+            class: None,
             on_behalf: on_behalf.cloned(),
             ns: ms * 1_000_000,
             times: 1,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::model::{Tid, Trace};
+use crate::model::{NICE_0, REAL_TIME_BELOW, Symbol, Tid, Trace};
 use crate::path::{self, Behind, Piece, Reason, What};
 use crate::threads::{Timelines, readable};
 
@@ -60,13 +60,24 @@ const SERVICE_LOOKUP: &str = "service-lookup";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
     pub cause: Cause,
-    /// The thread that ran, the device, the CPU, or the function of the kernel.
+    /// The thread that ran, the device with the file where it is known, the CPU, or the function of the kernel.
     pub subject: Option<String>,
+    /// The scheduling class of a thread that ran meanwhile, where it is not the usual one: `real-time` or `nice 10`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// `None` for the thread that was asked about.
     pub on_behalf: Option<OnBehalf>,
     pub ns: u64,
     /// How many separate pieces of the path it has.
     pub times: u64,
+}
+
+impl Part {
+    /// The subject with its class.
+    pub fn full_subject(&self) -> Option<String> {
+        let subject = self.subject.as_deref()?;
+        Some(self.class.as_ref().map_or_else(|| subject.to_owned(), |class| format!("{subject} ({class})")))
+    }
 }
 
 /// A window of one thread, explained.
@@ -107,7 +118,9 @@ pub struct Window {
     pub to_ns: u64,
 }
 
-type Key = (Option<OnBehalf>, Cause, Option<String>);
+/// The subject of a part, and its class.
+type Subject = (Option<String>, Option<String>);
+type Key = (Option<OnBehalf>, Cause, Subject);
 
 /// Splits the window into its parts.
 pub fn explain(trace: &Trace, timelines: &Timelines, window: Window) -> Explanation {
@@ -182,6 +195,14 @@ impl Sums<'_> {
         })
     }
 
+    fn class(&self, thread: u32, time_ns: u64) -> Option<String> {
+        match self.trace.priority_at(self.timelines.threads[thread as usize].tid, time_ns) {
+            NICE_0 => None,
+            ..REAL_TIME_BELOW => Some("real-time".to_owned()),
+            priority => Some(format!("nice {}", i32::from(priority) - i32::from(NICE_0))),
+        }
+    }
+
     fn process(&self, process: Tid, time_ns: u64) -> String {
         let name = self.trace.name_at(process, time_ns).map(readable);
         name.unwrap_or_else(|| format!("process {process}"))
@@ -190,17 +211,23 @@ impl Sums<'_> {
     /// Adds the piece to its parts.
     fn shares(&mut self, piece: &Piece, on_behalf: Option<&OnBehalf>) -> Vec<(usize, u64)> {
         let ns = piece.to_ns - piece.from_ns;
-        let device = |device: Option<u32>| device.map(|device| format!("{},{}", device >> 20, device & 0xf_ffff));
+        let device = |device: Option<u32>, file: Option<Symbol>| {
+            let device = device.map(|device| format!("{},{}", device >> 20, device & 0xf_ffff));
+            let Some(file) = file.map(|file| readable(self.trace.symbols.text(file))) else { return device };
+            Some(format!("{}, {file}", device.as_deref().unwrap_or("unknown")))
+        };
         let (cause, subject) = match piece.what {
             What::Running { cpu, khz } => return self.running(ns, cpu, khz, on_behalf),
             What::Runnable { behind: Behind::Idle, .. } => (Cause::IdleExit, None),
             What::Runnable { behind: Behind::Thread(thread), .. } => {
-                (Cause::Runnable, Some(self.timelines.name(self.trace, thread, piece.from_ns)))
+                let subject = Some(self.timelines.name(self.trace, thread, piece.from_ns));
+                let subject = (subject, self.class(thread, piece.from_ns));
+                return vec![(self.add(Cause::Runnable, subject, on_behalf, ns), ns)];
             }
             What::Runnable { behind: Behind::Unknown, .. } => (Cause::Runnable, None),
-            What::Storage { device: number } => (Cause::Storage, device(number)),
-            What::PageFault { device: number, is_swap: false } => (Cause::PageFault, device(number)),
-            What::PageFault { device: number, is_swap: true } => (Cause::SwapIn, device(number)),
+            What::Storage { device: number, file } => (Cause::Storage, device(number, file)),
+            What::PageFault { device: number, file, is_swap: false } => (Cause::PageFault, device(number, file)),
+            What::PageFault { device: number, is_swap: true, .. } => (Cause::SwapIn, device(number, None)),
             What::Reclaim => (Cause::Reclaim, None),
             What::Binder { process } => (Cause::Binder, Some(self.process(process, piece.to_ns))),
             What::Lock => (Cause::Lock, None),
@@ -212,14 +239,14 @@ impl Sums<'_> {
             What::Absent => (Cause::Absent, None),
             What::Unknown => (Cause::Unknown, None),
         };
-        vec![(self.add(cause, subject, on_behalf, ns), ns)]
+        vec![(self.add(cause, (subject, None), on_behalf, ns), ns)]
     }
 
     /// Splits a run by its speed. Each share is a difference of rounded times, so that they add up to the run.
     fn running(&mut self, ns: u64, cpu: u16, khz: Option<u32>, on_behalf: Option<&OnBehalf>) -> Vec<(usize, u64)> {
         let highest_khz = self.timelines.cpus.get(cpu as usize).map_or(0, |cpu| cpu.highest_khz);
         let Some(khz) = khz.filter(|_| highest_khz > 0) else {
-            return vec![(self.add(Cause::Running, None, on_behalf, ns), ns)];
+            return vec![(self.add(Cause::Running, (None, None), on_behalf, ns), ns)];
         };
         let at = |highest_khz: u32| (u128::from(ns) * u128::from(khz) / u128::from(highest_khz)) as u64;
         let (own, fastest) = (at(highest_khz), at(self.fastest_khz));
@@ -230,17 +257,17 @@ impl Sums<'_> {
             (Cause::SmallerCore, name, own - fastest),
         ];
         let shares = shares.into_iter().filter(|(_, _, ns)| *ns > 0);
-        shares.map(|(cause, subject, ns)| (self.add(cause, subject, on_behalf, ns), ns)).collect()
+        shares.map(|(cause, subject, ns)| (self.add(cause, (subject, None), on_behalf, ns), ns)).collect()
     }
 
-    fn add(&mut self, cause: Cause, subject: Option<String>, on_behalf: Option<&OnBehalf>, ns: u64) -> usize {
+    fn add(&mut self, cause: Cause, subject: Subject, on_behalf: Option<&OnBehalf>, ns: u64) -> usize {
         let key = (on_behalf.cloned(), cause, subject);
         let number = match self.by_key.get(&key) {
             Some(&number) => number,
             None => {
                 let number = self.parts.len();
-                let (on_behalf, cause, subject) = key.clone();
-                self.parts.push(Part { cause, subject, on_behalf, ns: 0, times: 0 });
+                let (on_behalf, cause, (subject, class)) = key.clone();
+                self.parts.push(Part { cause, subject, class, on_behalf, ns: 0, times: 0 });
                 self.by_key.insert(key, number);
                 number
             }

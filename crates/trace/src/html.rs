@@ -146,7 +146,7 @@ fn data(explanation: &Explanation, groups: &[Group]) -> String {
     }
     let parts = explanation.parts.iter().enumerate().map(|(number, part)| {
         let waited = part.on_behalf.as_ref().map(|_| &groups[group_of[number]].name);
-        json!([colour(part.cause), group_of[number], words::phrase(part.cause, part.subject.as_deref()), waited])
+        json!([colour(part.cause), group_of[number], words::phrase(part.cause, part.full_subject().as_deref()), waited])
     });
     let data = json!({
         "length": explanation.to_ns - explanation.from_ns,

@@ -8,6 +8,11 @@ pub type Tid = u32;
 /// In [`Event::tid`] where the file does not tell which thread ran; the kernel's numbers are below 2^22.
 pub const NO_TID: Tid = Tid::MAX;
 
+/// The kernel's priority of nice 0. Those of other nice values are beside it, and those below [`REAL_TIME_BELOW`] are real-time.
+pub const NICE_0: u8 = 120;
+/// Priorities below it are of real-time threads.
+pub const REAL_TIME_BELOW: u8 = 100;
+
 /// An interned string: a name, or a function of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(u32);
@@ -71,7 +76,8 @@ pub enum Kind {
     FrequencyAtStart { cpu: u16, khz: u32 },
     /// The maximum of cpu_frequency_limits.
     FrequencyLimit { cpu: u16, khz: u32 },
-    /// sched_blocked_reason of Android's kernels: why the thread's last wait was uninterruptible.
+    /// sched_blocked_reason of Android's kernels: why the thread's last wait was uninterruptible; or a note of brisk's recorder: what
+    /// for it waits.
     BlockedReason { target: Tid, is_io: bool, function: Option<Symbol> },
     /// mm_vmscan_direct_reclaim_begin.
     ReclaimBegin,
@@ -87,6 +93,9 @@ pub enum Kind {
     BlockIssue { device: u32 },
     /// block_rq_complete.
     BlockComplete { device: u32 },
+    /// The thread reads this file, or none any more: android_fs_dataread_start and _end, and those of f2fs. Brief: until it comes to a
+    /// CPU again, as it has added a page of the file to the page cache (mm_filemap_add_to_page_cache).
+    Reads { file: Option<Symbol>, is_brief: bool },
     /// binder_transaction.
     BinderCall(Call),
     /// binder_transaction_received.
@@ -171,6 +180,40 @@ pub struct Exec {
     pub name: Symbol,
 }
 
+/// What the kernel counts of memory, of all processes since boot. brisk's recorder notes changes, ten times a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryCounter {
+    /// Pages of files that were read again after they were evicted.
+    ReadAgain,
+    SwappedIn,
+    /// Microseconds in which a process waited for memory (PSI).
+    StalledUs,
+}
+
+impl MemoryCounter {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ReadAgain, Self::SwappedIn, Self::StalledUs];
+
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadAgain => "pages read again",
+            Self::SwappedIn => "pages swapped in",
+            Self::StalledUs => "stalled for memory (us)",
+        }
+    }
+}
+
+/// A counter from a moment on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryCount {
+    pub time_ns: u64,
+    /// The recorder.
+    pub tid: Tid,
+    pub counter: MemoryCounter,
+    pub value: u64,
+}
+
 /// A file, read.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
@@ -183,6 +226,8 @@ pub struct Trace {
     pub symbols: Symbols,
     /// Each number's names in the order of time: a thread can rename itself, and a number can be used again.
     pub names: HashMap<Tid, Vec<Naming>>,
+    /// The kernel's priority from a time on, of numbers that had another one than [`NICE_0`].
+    pub priorities: HashMap<Tid, Vec<(u64, u8)>>,
     /// The process of each thread, where the file tells.
     pub processes: HashMap<Tid, Tid>,
     /// Longer names of processes (their command lines), where the file has them.
@@ -191,6 +236,8 @@ pub struct Trace {
     pub markers: Vec<Marker>,
     /// In the order of time.
     pub execs: Vec<Exec>,
+    /// In the order of time.
+    pub memory: Vec<MemoryCount>,
     /// What is missing or wrong, in words, in the order in which it was found.
     pub faults: Vec<String>,
 }
@@ -209,6 +256,21 @@ impl Trace {
     /// The time of position `at`; that after the last event is the end.
     pub fn time_ns(&self, at: u32) -> u64 {
         self.events.get(at as usize).map_or_else(|| self.end_ns(), |event| event.time_ns)
+    }
+
+    /// The kernel's priority with which `tid` was last switched to before or at `time_ns`; else that of nice 0.
+    pub fn priority_at(&self, tid: Tid, time_ns: u64) -> u8 {
+        let priorities = self.priorities.get(&tid).map_or(&[][..], Vec::as_slice);
+        let after = priorities.partition_point(|(since_ns, _)| *since_ns <= time_ns);
+        after.checked_sub(1).map_or(NICE_0, |place| priorities[place].1)
+    }
+
+    /// By how much a counter rose in a window, at most, as only some of its values are known; `None` where none is.
+    pub fn rise(&self, counter: MemoryCounter, from_ns: u64, to_ns: u64) -> Option<u64> {
+        let counts = || self.memory.iter().filter(|count| count.counter == counter);
+        let before = counts().take_while(|count| count.time_ns <= from_ns).last().or_else(|| counts().next())?;
+        let after = counts().find(|count| count.time_ns >= to_ns).or_else(|| counts().next_back())?;
+        Some(after.value.saturating_sub(before.value))
     }
 
     /// The name that `tid` had last before or at `time_ns`, or else its first.
@@ -248,6 +310,31 @@ impl Symbols {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_counter_rises_between_the_values_around_a_window() {
+        use MemoryCounter::{ReadAgain, StalledUs, SwappedIn};
+        let count = |time_ns, counter, value| MemoryCount { time_ns, tid: 9, counter, value };
+        let memory = vec![
+            count(10, ReadAgain, 5),
+            count(10, SwappedIn, 1),
+            count(20, ReadAgain, 7),
+            count(30, ReadAgain, 17),
+            count(40, ReadAgain, 20),
+        ];
+        let trace = Trace { memory, ..Trace::default() };
+        for (counter, from_ns, to_ns, expected) in [
+            (ReadAgain, 20, 30, Some(10)),
+            (ReadAgain, 25, 26, Some(10)),
+            (ReadAgain, 0, 15, Some(2)),
+            (ReadAgain, 35, 90, Some(3)),
+            (ReadAgain, 50, 90, Some(0)),
+            (SwappedIn, 0, 90, Some(0)),
+            (StalledUs, 0, 90, None),
+        ] {
+            assert_eq!(trace.rise(counter, from_ns, to_ns), expected, "{counter:?} {from_ns} {to_ns}");
+        }
+    }
 
     #[test]
     fn an_event_takes_32_bytes() {

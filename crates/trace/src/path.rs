@@ -27,10 +27,12 @@ pub enum What {
     /// It waited for storage; major << 20 | minor.
     Storage {
         device: Option<u32>,
+        file: Option<Symbol>,
     },
     /// It waited for a page: of a file, or swapped out.
     PageFault {
         device: Option<u32>,
+        file: Option<Symbol>,
         is_swap: bool,
     },
     /// It reclaimed memory for itself, or waited within that.
@@ -146,7 +148,7 @@ impl Walk<'_> {
         match transition.state {
             State::Waiting { wait } => {
                 let wait = &self.timelines.waits[wait as usize];
-                let (reason, by) = followed(wait, self.function(wait))?;
+                let (reason, by) = followed(wait, self.trace)?;
                 let via = frame.via.or(Some(Via { reason, by, ended: at }));
                 Some(Frame { thread: by, limit, via })
             }
@@ -215,21 +217,16 @@ impl Walk<'_> {
         }
     }
 
-    /// The function of the kernel that waited; empty if it is not known.
-    fn function(&self, wait: &Wait) -> &str {
-        wait.function.map_or("", |function| self.trace.symbols.text(function))
-    }
-
     fn waited_for(&self, wait: &Wait) -> What {
-        let function = self.function(wait);
+        let function = wait.function_name(self.trace);
         let is_swap = function.contains("swap");
         let is_fault = wait.is_fault || is_swap || function.contains("fault");
         match wait.leaving {
             _ if wait.is_reclaiming || function.contains("reclaim") => What::Reclaim,
-            Leaving::Uninterruptible if is_fault => What::PageFault { device: wait.device, is_swap },
-            _ if wait.is_io => What::Storage { device: wait.device },
+            Leaving::Uninterruptible if is_fault => What::PageFault { device: wait.device, file: wait.file, is_swap },
+            _ if wait.is_io => What::Storage { device: wait.device, file: wait.file },
             Leaving::Stopped => What::Stopped,
-            _ if wait.is_lock || is_of_lock(function) => What::Lock,
+            _ if wait.is_for_lock(self.trace) => What::Lock,
             Leaving::Uninterruptible => What::Uninterruptible { function: wait.function },
             _ => wait.called.map_or(What::Sleeping, |process| What::Binder { process }),
         }
@@ -249,20 +246,17 @@ impl Walk<'_> {
     }
 }
 
-fn is_of_lock(function: &str) -> bool {
-    ["futex", "mutex", "rwsem", "rtlock", "rt_mutex"].iter().any(|lock| function.contains(lock))
-}
-
 /// The thread whose path explains the wait. A wait for storage, for memory or for an interrupt explains itself.
-fn followed(wait: &Wait, function: &str) -> Option<(Reason, Index)> {
+fn followed(wait: &Wait, trace: &Trace) -> Option<(Reason, Index)> {
     let Waker::Thread(by) = wait.waker else { return None };
+    let function = wait.function_name(trace);
     let is_memory =
         wait.is_reclaiming || wait.is_fault || ["reclaim", "fault", "swap"].iter().any(|it| function.contains(it));
     if wait.is_io || is_memory || wait.leaving == Leaving::Stopped {
         return None;
     }
     let reason = match wait.called {
-        _ if wait.is_lock || is_of_lock(function) => Reason::Lock,
+        _ if wait.is_for_lock(trace) => Reason::Lock,
         Some(process) => Reason::Binder(process),
         None => Reason::Wake,
     };

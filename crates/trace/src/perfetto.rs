@@ -1,7 +1,7 @@
 //! Writes a trace as Perfetto's, for ui.perfetto.dev and trace_processor.
 //!
-//! It has the events that explanations use, so that both show the same. A trace in memory has no priorities, and of slices the
-//! names of launches only; these are lost.
+//! It has the events that explanations use, so that both show the same. A trace in memory has of slices the names of launches only,
+//! and of priorities those of threads that come to a CPU; others are lost.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -149,7 +149,7 @@ impl Writer<'_> {
     }
 }
 
-/// New names, programs and markers, which have no events in memory, in the order of time, with their threads.
+/// New names, programs, markers and counters, which have no events in memory, in the order of time, with their threads.
 fn besides(trace: &Trace) -> Vec<(u64, Tid, Of)> {
     let text = |symbol| trace.symbols.text(symbol).into();
     // A thread has its first name from the beginning.
@@ -164,7 +164,11 @@ fn besides(trace: &Trace) -> Vec<(u64, Tid, Of)> {
     });
     let markers = trace.markers.iter().filter(|marker| marker.kind != MarkerKind::Begin);
     let markers = markers.map(|marker| (marker.time_ns, marker.tid, mark(trace, marker)));
-    let mut besides: Vec<_> = renamings.chain(execs).chain(markers).collect();
+    let counts = trace.memory.iter().map(|count| {
+        let text = format!("C|{}|{}|{}\n", count.tid, count.counter.name(), count.value);
+        (count.time_ns, count.tid, print(text))
+    });
+    let mut besides: Vec<_> = renamings.chain(execs).chain(markers).chain(counts).collect();
     besides.sort_by_key(|(time_ns, tid, _)| (*time_ns, *tid));
     besides
 }
@@ -244,6 +248,7 @@ fn compact(trace: &Trace, event: &Event) -> Option<schema::CompactSched> {
             switch_timestamp: vec![event.time_ns],
             switch_prev_state: vec![state(leaving)],
             switch_next_pid: vec![number(next)],
+            switch_next_prio: vec![trace.priority_at(next, event.time_ns).into()],
             intern_table: comm(next),
             switch_next_comm_index: vec![0],
             ..schema::CompactSched::default()
@@ -261,7 +266,7 @@ fn compact(trace: &Trace, event: &Event) -> Option<schema::CompactSched> {
     })
 }
 
-/// The event's message; a loss has none.
+/// The event's message; losses and reads of files have none.
 pub(crate) fn message(trace: &Trace, event: &Event, functions: &mut Functions) -> Option<Of> {
     let comm = |tid: Tid| Vec::from(trace.name_at(tid, event.time_ns).unwrap_or_default());
     Some(match event.kind {
@@ -271,6 +276,7 @@ pub(crate) fn message(trace: &Trace, event: &Event, functions: &mut Functions) -
             prev_state: state(leaving),
             next_comm: comm(next),
             next_pid: number(next),
+            next_prio: Some(trace.priority_at(next, event.time_ns).into()),
         }),
         Kind::Waking { target, cpu } => Of::SchedWaking(wakeup(target, cpu, comm(target))),
         Kind::Woken { target, cpu, is_new: true } => Of::SchedWakeupNew(wakeup(target, cpu, comm(target))),
@@ -312,7 +318,7 @@ pub(crate) fn message(trace: &Trace, event: &Event, functions: &mut Functions) -
         Kind::Exit => Of::SchedProcessExit(schema::NoFields {}),
         Kind::SliceBegin { is_lock } => slice(trace, event, is_lock),
         Kind::SliceEnd => print(format!("E|{}\n", process(trace, event.tid))),
-        Kind::Lost => return None,
+        Kind::Reads { .. } | Kind::Lost => return None,
     })
 }
 

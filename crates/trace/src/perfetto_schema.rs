@@ -71,6 +71,8 @@ pub struct CompactSched {
     pub switch_prev_state: Vec<i64>,
     #[prost(int32, repeated, tag = "3")]
     pub switch_next_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "4")]
+    pub switch_next_prio: Vec<i32>,
     #[prost(bytes = "bytes", repeated, tag = "5")]
     pub intern_table: Vec<Bytes>,
     #[prost(uint32, repeated, tag = "6")]
@@ -176,6 +178,8 @@ pub struct SchedSwitch {
     pub next_comm: Vec<u8>,
     #[prost(int32, tag = "6")]
     pub next_pid: i32,
+    #[prost(int32, optional, tag = "7")]
+    pub next_prio: Option<i32>,
 }
 
 /// sched_waking, sched_wakeup and sched_wakeup_new.

@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn rows_begin_in_order_and_show_how_much() {
-        let part = |cause, ns| Part { cause, subject: None, on_behalf: None, ns, times: 1 };
+        let part = |cause, ns| Part { cause, subject: None, class: None, on_behalf: None, ns, times: 1 };
         let step = |from_ns, to_ns, shares| Step {
             from_ns,
             to_ns,

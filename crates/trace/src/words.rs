@@ -47,16 +47,16 @@ fn group(explanation: &Explanation, numbers: Vec<usize>) -> Group {
     let (title, name, text) = match &first.on_behalf {
         Some(on_behalf) => {
             let name = waited(on_behalf, explanation.waits.get(on_behalf).copied().unwrap_or(0));
-            let members = members(&parts, |part| phrase(part.cause, part.subject.as_deref()));
+            let members = members(&parts, |part| phrase(part.cause, part.full_subject().as_deref()));
             (format!("{}: {}", on_behalf.wait, on_behalf.of), name.clone(), format!("{name}: {members}"))
         }
         None if parts.len() == 1 => {
-            let text = phrase(first.cause, first.subject.as_deref());
+            let text = phrase(first.cause, first.full_subject().as_deref());
             (of_any(first.cause).to_owned(), text.clone(), text)
         }
         None => {
             let title = of_any(first.cause);
-            let members = members(&parts, |part| part.subject.clone().unwrap_or_else(|| "unknown".to_owned()));
+            let members = members(&parts, |part| part.full_subject().unwrap_or_else(|| "unknown".to_owned()));
             (title.to_owned(), title.to_owned(), format!("{title}: {members}"))
         }
     };
@@ -176,7 +176,7 @@ mod tests {
 
     fn part(cause: Cause, subject: Option<&str>, on_behalf: Option<&OnBehalf>, ms: u64) -> Part {
         let (subject, on_behalf) = (subject.map(str::to_owned), on_behalf.cloned());
-        Part { cause, subject, on_behalf, ns: ms * 1_000_000, times: 1 }
+        Part { cause, subject, class: None, on_behalf, ns: ms * 1_000_000, times: 1 }
     }
 
     #[test]

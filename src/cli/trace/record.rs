@@ -19,8 +19,8 @@ use signal_hook::flag;
 use tracing::Level;
 
 use crate::cli::{log, output};
-#[cfg(feature = "trace")]
-use brisk_recorder::next_launch::{NextLaunch, SeenLaunch};
+use brisk_recorder::launch_watch::LaunchWatch;
+use brisk_recorder::programs::SeenLaunch;
 use brisk_recorder::{Options, Recording, Summary};
 use brisk_sys::{BootTime, Root, process};
 #[cfg(feature = "trace")]
@@ -47,7 +47,8 @@ FILE is of trace-cmd's version 6: `brisk trace explain`, `trace-cmd report` and 
 while it is written. A killed recorder loses its last quarter of a second; the next recording or
 `brisk restore` removes its instance.
 
-Futexes and page faults are left out, because each call and fault would cost time.
+Futexes and page faults are left out, because each system call and fault would cost time. But the recorder
+notes when a program that begins meanwhile waits long for a lock, so that its launch does not seem to end.
 
 Exit code 0 when FILE has the recording, whatever COMMAND returned; 2 when it has not, or not all.
 
@@ -72,7 +73,7 @@ pub struct Arguments {
     /// End when the events in FILE take this much
     #[arg(long, value_name = "MIB", default_value_t = LIMIT_MIB, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) limit_mib: u32,
-    /// Record this event as well
+    /// Record this event as well; the exit of a system call comes with its entry
     #[arg(long, value_name = "SUBSYSTEM/EVENT", value_parser = event)]
     pub(super) event: Vec<String>,
     /// Print one JSON object
@@ -93,8 +94,17 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     duration.filter(within).ok_or_else(|| "expected a time up to a day, as 5s or 500ms".to_owned())
 }
 
+/// The entry of a system call tells little without its exit, which is added.
+fn with_exits(events: &[String]) -> Vec<String> {
+    let exits = events.iter().filter_map(|event| {
+        let call = event.strip_prefix("syscalls/sys_enter_")?;
+        Some(format!("syscalls/sys_exit_{call}")).filter(|exit| !events.contains(exit))
+    });
+    events.iter().cloned().chain(exits).collect()
+}
+
 /// Below `events/` the name must lead to no other file.
-fn event(text: &str) -> Result<String, String> {
+pub(super) fn event(text: &str) -> Result<String, String> {
     let is_name =
         |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     match text.split_once('/') {
@@ -118,16 +128,15 @@ pub(super) enum Until {
     Exit(Child),
     /// With the launch that has ended.
     #[cfg(feature = "trace")]
-    Launch(Box<NextLaunch>, Option<SeenLaunch>),
+    Launch(Option<SeenLaunch>),
 }
 
 impl Until {
-    fn begin(arguments: &Arguments, root: &Root) -> anyhow::Result<Self> {
+    fn begin(arguments: &Arguments) -> anyhow::Result<Self> {
         #[cfg(feature = "trace")]
-        if let Some(wanted) = &arguments.launches {
-            return Ok(Self::Launch(Box::new(NextLaunch::begin(root, wanted.clone())?), None));
+        if arguments.launches.is_some() {
+            return Ok(Self::Launch(None));
         }
-        let _ = root;
         let Some((program, rest)) = arguments.command.split_first() else {
             return Ok(Self::Time(BootTime::now() + arguments.time));
         };
@@ -137,15 +146,17 @@ impl Until {
         child.map(Self::Exit).with_context(|| format!("cannot run {}", program.display()))
     }
 
-    /// How long it may last still; nothing when it is over.
-    fn left(&mut self) -> anyhow::Result<Duration> {
+    /// How long it may last still; nothing when it is over. `ended` is a launch that has ended by now.
+    fn left(&mut self, ended: Option<&SeenLaunch>) -> anyhow::Result<Duration> {
+        #[cfg(not(feature = "trace"))]
+        let _ = ended;
         let is_over = match self {
             Self::Time(end) => return Ok(*end - BootTime::now()),
             Self::Exit(child) => child.try_wait().context("cannot wait for the command")?.is_some(),
             #[cfg(feature = "trace")]
-            Self::Launch(next, ended) => {
-                *ended = next.ended()?;
-                ended.is_some()
+            Self::Launch(launch) => {
+                *launch = ended.cloned();
+                launch.is_some()
             }
         };
         Ok(if is_over { Duration::ZERO } else { PERIOD })
@@ -156,11 +167,11 @@ impl Until {
         match self {
             Self::Time(_) | Self::Exit(_) => String::new(),
             #[cfg(feature = "trace")]
-            Self::Launch(_, Some(SeenLaunch { pid, name })) => {
+            Self::Launch(Some(SeenLaunch { pid, name })) => {
                 format!("The launch of {} ({pid}) has ended.\n", readable(name))
             }
             #[cfg(feature = "trace")]
-            Self::Launch(_, None) => "note: no launch has ended meanwhile\n".to_owned(),
+            Self::Launch(None) => "note: no launch has ended meanwhile\n".to_owned(),
         }
     }
 
@@ -168,7 +179,7 @@ impl Until {
     #[cfg(feature = "trace")]
     fn launch(&self) -> Option<&SeenLaunch> {
         match self {
-            Self::Launch(_, launch) => launch.as_ref(),
+            Self::Launch(launch) => launch.as_ref(),
             _ => None,
         }
     }
@@ -213,23 +224,41 @@ pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Su
         output: arguments.output.clone(),
         buffer_kib: arguments.buffer_kib,
         limit_mib: arguments.limit_mib,
-        events: arguments.event.clone(),
+        events: with_exits(&arguments.event),
     };
     let mut recording = Recording::start(root, &options)?;
-    let mut until = match Until::begin(arguments, root) {
-        Ok(until) => until,
+    // It sees the command begin.
+    let begun = watch(arguments, root).and_then(|watch| Ok((watch, Until::begin(arguments)?)));
+    let (mut watch, mut until) = match begun {
+        Ok(begun) => begun,
         Err(error) => {
             // It has nothing of use. That it cannot be removed is less than why there is nothing.
             let _ = fs::remove_file(&arguments.output);
             return Err(error);
         }
     };
-    record(&mut recording, &mut until, &signal)?;
+    record(&mut recording, (&mut watch, &mut until), &signal)?;
+    drop(watch);
     Ok((recording.finish()?, until))
 }
 
+/// The watch of programs. Only where launches are awaited must there be one: without it, one that waits long for a lock seems to
+/// have ended.
+fn watch(arguments: &Arguments, root: &Root) -> anyhow::Result<Option<LaunchWatch>> {
+    #[cfg(feature = "trace")]
+    if let Some(wanted) = &arguments.launches {
+        return Ok(Some(LaunchWatch::begin(root, wanted.clone())?));
+    }
+    let _ = arguments;
+    Ok(LaunchWatch::begin(root, None).ok())
+}
+
 /// Until it is over, a signal comes, or the file is full.
-fn record(recording: &mut Recording, until: &mut Until, signal: &AtomicUsize) -> anyhow::Result<()> {
+fn record(
+    recording: &mut Recording,
+    (watch, until): (&mut Option<LaunchWatch>, &mut Until),
+    signal: &AtomicUsize,
+) -> anyhow::Result<()> {
     while recording.drain()? {
         let signal = signal.load(Ordering::Relaxed);
         if signal != 0 {
@@ -240,7 +269,8 @@ fn record(recording: &mut Recording, until: &mut Until, signal: &AtomicUsize) ->
             }
             break;
         }
-        let left = until.left()?;
+        let ended = watch.as_mut().map_or(Ok(None), |watch| watch.look(recording))?;
+        let left = until.left(ended.as_ref())?;
         if left.is_zero() {
             break;
         }
@@ -299,6 +329,17 @@ mod tests {
             ("9999999999999999999s", None),
         ] {
             assert_eq!(duration(text).ok(), expected.map(Duration::from_millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_system_call_is_recorded_from_its_entry_to_its_exit() {
+        let (enter, exit, other) = ("syscalls/sys_enter_futex", "syscalls/sys_exit_futex", "block/block_rq_merge");
+        for (events, expected) in
+            [(vec![enter, other], vec![enter, other, exit]), (vec![exit, enter], vec![exit, enter]), (vec![], vec![])]
+        {
+            let events: Vec<String> = events.into_iter().map(str::to_owned).collect();
+            assert_eq!(with_exits(&events), expected);
         }
     }
 

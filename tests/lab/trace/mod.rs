@@ -66,24 +66,32 @@ fn a_hog_is_found_by_its_name_and_its_true_time() {
     assert_predicts(&report, waited);
 }
 
-/// The recorder ends by itself, with the launch that was named and not the one before it.
+/// The recorder ends by itself, with the launch that was named and not the one before it; and not while that waits for a lock.
 // Verifies TRACE-6, TRACE-10.
 #[test]
 fn an_awaited_launch_ends_the_recording_and_is_explained() {
     let Some(report) = report(&["launches"]) else { return };
-    let explained = report.json("launches.explained");
-    let window = &explained["explained"]["windows"][0];
-    assert_eq!(window["thread"], "long", "{explained:#}");
-    assert!(window["to_ns"].as_u64().unwrap() - window["from_ns"].as_u64().unwrap() > 200_000_000, "{explained:#}");
-    assert_eq!(explained["recording"]["is_full"], false, "{explained:#}");
-    assert_eq!(report.one("launches.left"), "");
+    let all = report.all("launches.explained");
+    for (name, text) in ["long", "locked"].iter().zip(&all) {
+        let explained: Value = serde_json::from_str(text).unwrap();
+        let window = &explained["explained"]["windows"][0];
+        assert_eq!(window["thread"], *name, "{explained:#}");
+        assert!(window["to_ns"].as_u64().unwrap() - window["from_ns"].as_u64().unwrap() > 200_000_000, "{explained:#}");
+        assert_eq!(explained["recording"]["is_full"], false, "{explained:#}");
+    }
+    let locked: Value = serde_json::from_str(all[1]).unwrap();
+    let is_behind_holder = |part: &Value| part["on_behalf"]["wait"] == "lock" && part["on_behalf"]["of"] == "holder";
+    let waited = sum(&locked["explained"], is_behind_holder);
+    println!("locked: {waited} ns for the lock");
+    assert!(waited > 2e8, "the wait is long enough to look like an end: {locked:#}");
+    assert!(report.all("launches.left").iter().all(|left| left.is_empty()), "{report:#?}");
 }
 
 // Verifies TRACE-6, TRACE-7.
 #[test]
 fn nothing_is_left_however_a_recorder_ends() {
     let Some(report) = report(&["killed"]) else { return };
-    assert_eq!(report.one("killed.instances"), "1");
+    assert_eq!(report.one("killed.instances"), "2", "one has the events, one tells which programs begin");
     let restored = report.one("killed.restore");
     assert!(restored.starts_with("removed   /sys/kernel/tracing/instances/brisk-trace-"), "{restored}");
     for left in ["killed.left", "next.left", "ended.left"] {

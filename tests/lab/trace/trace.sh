@@ -36,6 +36,8 @@ while [ "$i" -lt 2000 ]; do
 done
 END
 chmod +x /hog /victim /long /forks
+# The kernel names a program by its file.
+ln -s "$(command -v brisk)" /locked
 
 # one_line: text as one line.
 one_line() {
@@ -74,16 +76,30 @@ cause() {
 	say explained "$(brisk trace explain /cause.dat --launch victim --json | one_line)"
 }
 
-# A launch that is awaited, and one of another name.
-launches() {
-	brisk diagnose --launches=long --json --output /launch.dat >/launch.out &
+# await NAME COMMAND...: the launch of NAME, which COMMAND makes, is awaited.
+await() {
+	brisk diagnose "--launches=$1" --json --output "/$1.dat" >/launch.out &
 	recorder=$!
-	wait_for 20 is_recording /launch.dat
+	wait_for 20 is_recording "/$1.dat"
+	shift
 	/victim >/dev/null
-	/long >/dev/null
+	"$@" >/dev/null
 	wait "$recorder"
 	say launches.explained "$(one_line </launch.out)"
 	say launches.left "$(instances)"
+}
+
+# Beside hogs, the thread that holds the lock needs some 400 ms for its work.
+launches() {
+	await long /long
+	hogs=
+	for _ in 1 2 3 4; do
+		/hog &
+		hogs="$hogs $!"
+	done
+	await locked /locked lab causes lock
+	# shellcheck disable=SC2086
+	kill $hogs
 }
 
 # begin FILE: a recorder that has recorded for a second.
@@ -104,7 +120,7 @@ killed() {
 	wait "$recorder" || :
 	say killed.instances "$(instances | wc -w)"
 	say killed.explained "$(brisk trace explain /killed.dat --process "$hog" --json | one_line)"
-	say killed.restore "$(brisk restore)"
+	say killed.restore "$(brisk restore | head -n 1)"
 	say killed.left "$(instances)"
 	begin /again.dat
 	kill -KILL "$recorder"

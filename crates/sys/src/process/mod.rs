@@ -174,6 +174,12 @@ pub fn parse_last_cpu(text: &str) -> Option<u32> {
     after.split_ascii_whitespace().nth(36)?.parse().ok()
 }
 
+/// The function of the kernel in which the main thread of `pid` sleeps (proc_pid_wchan(5)); `None` while it does not, where this
+/// user may not know, and on kernels without symbols.
+pub fn wait_function(root: &Root, pid: u32) -> Option<String> {
+    root.read(format!("/proc/{pid}/wchan")).ok().filter(|function| !matches!(function.as_str(), "" | "0"))
+}
+
 /// The first number of the `Uid:` line of /proc/PID/status. The whole file is not parsed: its lines vary by kernel.
 pub fn parse_real_uid(text: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().next()?.parse().ok()
@@ -213,6 +219,15 @@ mod tests {
         assert_eq!(facts.start_time_ticks, start_time_ticks(&root, std::process::id()).unwrap());
         assert!(start_time_ticks(&root, u32::MAX).unwrap_err().is_missing());
         assert!(last_cpu(&root, std::process::id()).is_some() && last_cpu(&root, u32::MAX).is_none());
+    }
+
+    #[test]
+    fn a_function_is_told_only_while_a_process_sleeps() {
+        for (text, expected) in [("futex_wait_queue", Some("futex_wait_queue")), ("0", None), ("", None)] {
+            let (_folder, root) = crate::test_trees::root_of(&[("proc/7/wchan", text)]);
+            assert_eq!(wait_function(&root, 7).as_deref(), expected, "{text}");
+            assert_eq!(wait_function(&root, 8), None);
+        }
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn waits_for_storage_and_memory_name_their_cause() {
         line(0, 4_999, 0, &format!("sched_blocked_reason: pid=7 iowait={io} caller={function}+0x10/0x90"))
     };
     let fault = line(0, 950, 7, "page_fault_user: address=0x1 ip=0x2 error_code=0x4");
+    let reads = |what: &str| line(0, 940, 7, &format!("f2fs_dataread_{what}"));
     let reclaim = |us, what: &str| line(0, us, 7, &format!("mm_vmscan_direct_reclaim_{what}: order=0"));
     let ran = (Cause::Running, None, None, 2_000);
     check(&[
@@ -149,6 +150,37 @@ fn waits_for_storage_and_memory_name_their_cause() {
             "a request completes in the interrupt that wakes it",
             waits("D", &issue, &complete, &woken),
             &[(Cause::Storage, Some("179,0"), None, 4_000), ran],
+        ),
+        (
+            "the page that it has added to the page cache tells the file",
+            waits(
+                "D",
+                &(line(0, 950, 7, "mm_filemap_add_to_page_cache: dev 179:0 ino 2a pfn=0x1 ofs=0") + &issue),
+                &complete,
+                &woken,
+            ),
+            &[(Cause::Storage, Some("179,0, inode 42"), None, 4_000), ran],
+        ),
+        (
+            "a read that has ended does not",
+            waits(
+                "D",
+                &(reads("start: entry_name /a b, offset 0, bytes 9") + &reads("end: ino 1, offset 0") + &issue),
+                &complete,
+                &woken,
+            ),
+            &[(Cause::Storage, Some("179,0"), None, 4_000), ran],
+        ),
+        (
+            "a read tells the file, whose pages do not",
+            waits(
+                "D",
+                &(reads("start: entry_name /a b, offset 0, bytes 9")
+                    + &line(0, 950, 7, "mm_filemap_add_to_page_cache: dev 179:0 ino 2a pfn=0x1 ofs=0")),
+                &complete,
+                &woken,
+            ),
+            &[(Cause::Storage, Some("179,0, file /a b"), None, 4_000), ran],
         ),
         (
             "sched_blocked_reason tells of a request that it issued",

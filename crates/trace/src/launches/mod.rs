@@ -13,6 +13,8 @@ use crate::threads::{Index, State, Timelines, readable};
 
 /// A program that waits this long for an event is ready: no other event ends the launch of a command.
 const READY_NS: u64 = 200_000_000;
+/// A program that has waited this long for a lock or a service when the trace ends is ready too: some are idle in such a wait.
+const READY_IN_LOCK_NS: u64 = 5_000_000_000;
 /// A second activity of the same process within this time belongs to the same launch.
 const SAME_LAUNCH_NS: u64 = 5_000_000_000;
 
@@ -259,10 +261,15 @@ fn ready_ns(trace: &Trace, timelines: &Timelines, thread: Index, since_ns: u64) 
     let mut waits = thread.transitions.iter().zip(ends).filter_map(|(it, end)| {
         let State::Waiting { wait } = it.state else { return None };
         let wait = &timelines.waits[wait as usize];
-        // A lock or a service that it needs is what its launch waits for.
-        let is_idle = wait.leaving == Leaving::Sleeping && !wait.is_lock && wait.called.is_none();
         let (from_ns, to_ns) = (trace.time_ns(it.at), trace.time_ns(end));
-        (is_idle && from_ns >= since_ns && to_ns - from_ns >= READY_NS).then_some(from_ns)
+        // A lock or a service that it needs is what its launch waits for.
+        let limit_ns = match wait.is_for_lock(trace) || wait.called.is_some() {
+            true if end < trace.events.len() as u32 => u64::MAX,
+            true => READY_IN_LOCK_NS,
+            false => READY_NS,
+        };
+        let is_idle = wait.leaving == Leaving::Sleeping && to_ns - from_ns >= limit_ns;
+        (is_idle && from_ns >= since_ns).then_some(from_ns)
     });
     waits.next().unwrap_or_else(|| trace.time_ns(thread.life(trace).1))
 }

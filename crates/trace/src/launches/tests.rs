@@ -37,6 +37,12 @@ fn launches_are_found_in_each_way() {
     };
     let exec =
         |us, tid, path: &str| line(0, us, tid, &format!("sched_process_exec: filename={path} pid={tid} old_pid={tid}"));
+    let begun = || {
+        let forked = switch(0, 0, 0, "R", 3) + &fork(1_000, 3, 7);
+        forked + &switch(0, 2_000, 3, "S", 7) + &exec(2_100, 7, "/usr/bin/editor")
+    };
+    let locks =
+        |us| line(0, us, 7, "sys_enter_futex: uaddr: 0x1, op: 0x80, val: 0x2") + &switch(0, us + 100, 7, "S", 0);
     for (why, text, expected) in [
         (
             "a slice of system_server, from the intent on",
@@ -134,10 +140,7 @@ fn launches_are_found_in_each_way() {
         ),
         (
             "a command that waits long for a service and for a lock is not ready yet",
-            switch(0, 0, 0, "R", 3)
-                + &fork(1_000, 3, 7)
-                + &switch(0, 2_000, 3, "S", 7)
-                + &exec(2_100, 7, "/usr/bin/editor")
+            begun()
                 + &line(
                     0,
                     2_200,
@@ -154,8 +157,7 @@ fn launches_are_found_in_each_way() {
                     "binder_transaction: transaction=6 dest_node=0 dest_proc=7 dest_thread=7 reply=1 flags=0x0 code=0x0",
                 )
                 + &line(0, 303_300, 7, "binder_transaction_received: transaction=6")
-                + &line(0, 304_000, 7, "sys_enter_futex: uaddr: 0x1, op: 0x80, val: 0x2")
-                + &switch(0, 304_100, 7, "S", 0)
+                + &locks(304_000)
                 + &interrupt(0, 605_000, 0, 7, 0)
                 + &switch(0, 605_100, 0, "R", 7)
                 + &line(0, 605_200, 7, "sys_exit_futex: 0x0")
@@ -163,6 +165,30 @@ fn launches_are_found_in_each_way() {
                 + &interrupt(0, 907_000, 0, 7, 0)
                 + &switch(0, 907_100, 0, "R", 7),
             vec![("editor", Found::Exec, Some(7), 1_000, 606_000)],
+        ),
+        (
+            "a note of the recorder tells that a command waits for a lock",
+            begun()
+                + &switch(0, 4_000, 7, "S", 8)
+                + &line(1, 104_000, 9, "tracing_mark_write: sched_blocked_reason: pid=7 iowait=0 caller=futex_wait")
+                + &waking(0, 305_000, 8, 7, 0)
+                + &switch(0, 305_100, 8, "S", 7)
+                // Such a note comes too late.
+                + &line(1, 305_500, 9, "tracing_mark_write: sched_blocked_reason: pid=7 iowait=0 caller=futex_wait")
+                + &switch(0, 306_000, 7, "S", 0)
+                + &interrupt(0, 607_000, 0, 7, 0)
+                + &switch(0, 607_100, 0, "R", 7),
+            vec![("editor", Found::Exec, Some(7), 1_000, 306_000)],
+        ),
+        (
+            "the trace ends while a command waits for a lock",
+            begun() + &locks(4_000) + &switch(1, 3_004_100, 9, "S", 0),
+            vec![("editor", Found::Exec, Some(7), 1_000, 3_004_100)],
+        ),
+        (
+            "a command is idle in a lock",
+            begun() + &locks(4_000) + &switch(1, 5_004_100, 9, "S", 0),
+            vec![("editor", Found::Exec, Some(7), 1_000, 4_100)],
         ),
         ("nothing", between(""), vec![]),
         ("a launch without an end", between(&mark(2_000, 2, &start("launching: com.a"))), vec![]),

@@ -1,8 +1,8 @@
 //! What atrace writes into the trace's marker: `B|pid|name`, `E|pid`, `S|pid|name|cookie`, `F|pid|name|cookie`, `I|pid|name`; and
-//! frequencies, which brisk's recorder notes when it begins.
+//! what brisk's recorder notes: frequencies when it begins, waits for locks, and counters of memory.
 
 use crate::collect::Collector;
-use crate::model::{Kind, Marker, MarkerKind, Tid};
+use crate::model::{Kind, Marker, MarkerKind, MemoryCount, MemoryCounter, Tid};
 
 /// The first slice of an application's frame; newer Androids add a number.
 pub const FRAME: &str = "Choreographer#doFrame";
@@ -27,11 +27,17 @@ pub fn kind(text: &str, time_ns: u64, tid: Tid, collector: &mut Collector) -> Op
     if text == "E" || text.starts_with("E|") {
         return Some(Kind::SliceEnd);
     }
-    if let Some(noted) = frequency(text) {
+    if let Some(noted) = frequency(text).or_else(|| lock_wait(text, collector)) {
         return Some(noted);
     }
     let (letter, rest) = text.split_once('|')?;
     let (process, name) = rest.split_once('|')?;
+    if letter == "C" {
+        let (name, value) = name.rsplit_once('|')?;
+        let counter = MemoryCounter::ALL.into_iter().find(|counter| counter.name() == name)?;
+        collector.count_memory(MemoryCount { time_ns, tid, counter, value: value.parse().ok()? });
+        return None;
+    }
     let process = process.parse().ok()?;
     let (kind, name) = match letter {
         "B" => (MarkerKind::Begin, name),
@@ -68,6 +74,14 @@ fn frequency(text: &str) -> Option<Kind> {
     }
 }
 
+/// The words are those of Android's event.
+fn lock_wait(text: &str, collector: &mut Collector) -> Option<Kind> {
+    let values = text.strip_prefix("sched_blocked_reason: pid=")?;
+    let (pid, function) = values.split_once(" iowait=0 caller=")?;
+    let target = pid.parse().ok()?;
+    Some(Kind::BlockedReason { target, is_io: false, function: Some(collector.symbol(function)) })
+}
+
 /// A name can contain bars; a cookie is a number.
 fn without_cookie(name: &str) -> &str {
     match name.rsplit_once('|') {
@@ -97,6 +111,8 @@ mod tests {
             ("cpu_frequency: state=x cpu_id=3", None),
             ("cpu_frequency: state=5 cpu_id=65536", None),
             ("cpu_idle: state=1 cpu_id=0", None),
+            ("sched_blocked_reason: pid=x iowait=0 caller=futex_wait", None),
+            ("sched_blocked_reason: pid=5", None),
             ("B|x|a", None),
             ("", None),
             ("\u{e9}", None),
@@ -104,6 +120,18 @@ mod tests {
         ] {
             assert_eq!(kind(text, 1, 9, &mut Collector::new("text")), expected, "{text}");
         }
+        let mut collector = Collector::new("text");
+        let lock = kind("sched_blocked_reason: pid=5 iowait=0 caller=futex_wait\n", 1, 9, &mut collector);
+        let Some(Kind::BlockedReason { target: 5, is_io: false, function: Some(function) }) = lock else {
+            panic!("{lock:?}");
+        };
+        assert_eq!(collector.finish().symbols.text(function), "futex_wait");
+        let mut collector = Collector::new("text");
+        for text in ["C|5|pages swapped in|12\n", "C|5|pages swapped in|x", "C|5|other|12", "C|5|pages swapped in"] {
+            assert_eq!(kind(text, 1, 9, &mut collector), None, "{text}");
+        }
+        let count = MemoryCount { time_ns: 1, tid: 9, counter: MemoryCounter::SwappedIn, value: 12 };
+        assert_eq!(collector.finish().memory, [count]);
         let mut collector = Collector::new("text");
         kind("B|7|a", 1, 9, &mut collector);
         assert_eq!(collector.finish().processes.get(&9), Some(&7));

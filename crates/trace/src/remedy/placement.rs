@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::replay::{Replay, policy_time, policy_time_before};
 use super::samples::Sampler;
 use super::{Case, Found, Unknown};
-use crate::model::Tid;
+use crate::model::{NICE_0, REAL_TIME_BELOW, Tid, Trace};
 use crate::path::{Behind, What};
 use crate::threads::{Index, Runner};
 use brisk_mechanism::placement::cores::FULL_CAPACITY;
@@ -31,8 +31,13 @@ const IDLE_SHARE: f64 = 3.0 / 1024.0;
 /// What is done to a thread, from a moment of the trace on.
 #[derive(Debug, Clone, PartialEq)]
 enum Treatment {
-    /// It gets this share of the CPU time that it took, while another thread wants the CPU.
-    Share(f64),
+    /// While another thread wants the CPU.
+    Lowered {
+        /// The share that it gets of what it took.
+        kept: f64,
+        /// What it gets beside a thread of nice value 0 that runs for 1.
+        beside: f64,
+    },
     /// It is kept to these CPUs, and the foreground to others.
     Confined(Vec<u32>),
 }
@@ -54,6 +59,7 @@ pub(super) fn estimate(case: &Case<'_>, config: &PlacementConfig) -> Result<Foun
         return Err(format!("the trace is shorter than one sample of placement ({} ms)", config.sampling_ms));
     }
     let (treatments, reason) = replay(case, config);
+    let treatments = caught_up(case, treatments);
     let mut removed_ns = vec![0; case.explanation.parts.len()];
     for (piece, step) in case.pieces.iter().zip(&case.explanation.path) {
         let What::Runnable { cpu, behind: Behind::Thread(behind) } = piece.what else { continue };
@@ -65,7 +71,9 @@ pub(super) fn estimate(case: &Case<'_>, config: &PlacementConfig) -> Result<Foun
     }
     let assumes = vec![
         "threads from before the trace were as busy before it as in it".to_owned(),
-        "all threads had nice value 0, no groups of their own and no reserved CPUs".to_owned(),
+        "threads had the nice values with which they came to a CPU, no groups of their own and no reserved CPUs"
+            .to_owned(),
+        "what a deprioritised thread then does later, it does beside the process as well".to_owned(),
         "the process is in the foreground from its birth, or else from the beginning of the window".to_owned(),
     ];
     let nothing_because = match treatments.is_empty() {
@@ -127,7 +135,7 @@ fn replay(case: &Case<'_>, config: &PlacementConfig) -> (Treatments, String) {
             false => to_ns - from_ns,
         });
         tell(&mut replay, now, sample, &sampler, &online);
-        note(&mut treatments, at_ns, &mut replay.done);
+        note(&mut treatments, trace, at_ns, &mut replay.done);
     }
     (treatments, replay.policy.snapshot().reason)
 }
@@ -161,7 +169,7 @@ fn tell(replay: &mut Replay<PlacementPolicy>, now: BootTime, sample: Sample, sam
             tid: *tid,
             start_time_ticks: u64::from(*thread),
             allowed: online.to_vec(),
-            priority: Priority { policy: SchedulingPolicy::Other, nice: 0 },
+            priority: priority(sampler.priority(*tid)),
             clamps: Clamps::default(),
             groups: Memberships::default(),
             scheduling_group: SchedulingGroup::default(),
@@ -174,33 +182,77 @@ fn tell(replay: &mut Replay<PlacementPolicy>, now: BootTime, sample: Sample, sam
 }
 
 /// Takes what was done to threads.
-fn note(treatments: &mut Treatments, now_ns: u64, done: &mut Vec<(BootTime, Action)>) {
+fn note(treatments: &mut Treatments, trace: &Trace, now_ns: u64, done: &mut Vec<(BootTime, Action)>) {
     for (_, action) in done.drain(..) {
         let (target, value) = match &action {
             Action::Lease { target, value, .. } => (target, value.as_str()),
             Action::Release { target } => (target, ""),
             _ => continue,
         };
+        let Some(tid) = target.thread() else { continue };
+        let own = weight(priority(trace.priority_at(tid, now_ns)));
+        let lowered_to = |beside: f64| Treatment::Lowered { kept: (beside / own).min(1.0), beside };
         let treatment = match target {
-            Target::Priority { .. } => Treatment::Share(share(value)),
+            Target::Priority { .. } => lowered_to(value.parse().map_or(own, weight)),
             Target::CpuAffinity { .. } => match hotplug::parse_list(value).filter(|_| !value.is_empty()) {
                 Some(cpus) => Treatment::Confined(cpus),
-                None => Treatment::Share(1.0),
+                None => lowered_to(own),
             },
             _ => continue,
         };
-        if let Some(tid) = target.thread() {
-            treatments.entry(tid).or_default().push((now_ns, treatment));
-        }
+        treatments.entry(tid).or_default().push((now_ns, treatment));
     }
 }
 
-/// The share that a thread of this priority gets of what one of nice 0 gets.
-fn share(priority: &str) -> f64 {
-    match priority.parse::<Priority>() {
-        Ok(Priority { policy: SchedulingPolicy::Idle, .. }) => IDLE_SHARE,
-        Ok(Priority { nice, .. }) if nice > 0 => NICE_LEVEL_RATIO.powi(-nice),
-        _ => 1.0,
+/// A thread that does not want a CPU all the time catches up with what it could not do: while the path runs, it takes its lower share
+/// even where it slept in the trace, but no more than it took there. So its share of the waits behind it is larger.
+fn caught_up(case: &Case<'_>, mut treatments: Treatments) -> Treatments {
+    for (tid, of_thread) in &mut treatments {
+        let ends: Vec<u64> = of_thread.iter().skip(1).map(|next| next.0).chain([case.window.to_ns]).collect();
+        for ((begins, treatment), ends) in of_thread.iter_mut().zip(ends) {
+            let Treatment::Lowered { kept, beside } = treatment else { continue };
+            let (ran_ns, waited_ns) = ran_and_waited(case, *tid, (*begins, ends));
+            if *kept < 1.0 && waited_ns > 0 {
+                *kept = kept.max(*beside * ran_ns as f64 / waited_ns as f64).min(1.0);
+            }
+        }
+    }
+    treatments
+}
+
+/// How long the path ran in a window, and how long it waited behind a thread.
+fn ran_and_waited(case: &Case<'_>, tid: Tid, (from_ns, to_ns): (u64, u64)) -> (u64, u64) {
+    let first = case.pieces.partition_point(|piece| piece.to_ns <= from_ns);
+    let pieces = case.pieces[first..].iter().take_while(|piece| piece.from_ns < to_ns);
+    let (mut ran_ns, mut waited_ns) = (0, 0);
+    for piece in pieces {
+        let ns = piece.to_ns.min(to_ns).saturating_sub(piece.from_ns.max(from_ns));
+        match piece.what {
+            What::Running { .. } => ran_ns += ns,
+            What::Runnable { behind: Behind::Thread(behind), .. }
+                if case.timelines.threads[behind as usize].tid == tid =>
+            {
+                waited_ns += ns;
+            }
+            _ => {}
+        }
+    }
+    (ran_ns, waited_ns)
+}
+
+/// A priority of the kernel.
+fn priority(of_kernel: u8) -> Priority {
+    match of_kernel {
+        ..REAL_TIME_BELOW => Priority { policy: SchedulingPolicy::Special, nice: 0 },
+        _ => Priority { policy: SchedulingPolicy::Other, nice: (i32::from(of_kernel) - i32::from(NICE_0)).min(19) },
+    }
+}
+
+/// What a thread of this priority gets beside one of nice value 0 that gets 1.
+fn weight(priority: Priority) -> f64 {
+    match priority.policy {
+        SchedulingPolicy::Idle => IDLE_SHARE,
+        _ => NICE_LEVEL_RATIO.powi(-priority.nice),
     }
 }
 
@@ -243,7 +295,7 @@ impl Treatment {
     /// The share of a wait that is left, on this CPU and for the foreground or not.
     fn share_left(&self, (cpu, is_foreground): (u16, bool)) -> f64 {
         match self {
-            Self::Share(share) => *share,
+            Self::Lowered { kept, .. } => *kept,
             // The foreground's threads are moved to the CPUs that are reserved for them.
             Self::Confined(cpus) if is_foreground || !cpus.contains(&u32::from(cpu)) => 0.0,
             Self::Confined(_) => 1.0,

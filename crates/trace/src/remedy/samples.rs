@@ -105,6 +105,11 @@ impl<'t> Sampler<'t> {
         sample
     }
 
+    /// The kernel's priority of a thread at the last sample.
+    pub fn priority(&self, tid: Tid) -> u8 {
+        self.trace.priority_at(tid, self.sampled_ns)
+    }
+
     fn take_born(&mut self, to_ns: u64, sample: &mut Sample) {
         while let Some(life) = self.unborn.pop_if(|life| life.born_ns <= to_ns) {
             if life.dies_ns <= to_ns {

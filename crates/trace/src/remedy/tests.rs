@@ -128,6 +128,14 @@ fn what_a_trace_cannot_tell_is_said() {
     let reclaim = line(0, 1_000, 7, "mm_vmscan_direct_reclaim_begin: order=0")
         + &line(0, 5_000, 7, "mm_vmscan_direct_reclaim_end: nr_reclaimed=32");
     let queued = waking(1, 1_000, 9, 7, 0);
+    let completed = "block_rq_complete: 8,0 R () 0 + 8 [0]";
+    let read = switch(0, 0, 0, "R", 7)
+        + &switch(0, 2_000, 7, "D", 0)
+        + &line(0, 4_000, 0, completed)
+        + &interrupt(0, 4_000, 0, 7, 0)
+        + &switch(0, 4_100, 0, "R", 7)
+        + &switch(0, 9_000, 7, "S", 0);
+    let again = |us, pages: u32| line(1, us, 9, &format!("tracing_mark_write: C|9|pages read again|{pages}"));
     let full_speed = khz(0, 0, 2_000_000) + &no_frequency;
     let conservative = |mut device: Device| {
         device.facts.policies[0].governor = "conservative".to_owned();
@@ -146,6 +154,9 @@ fn what_a_trace_cannot_tell_is_said() {
         (no_frequency.clone(), with(Lookup), true, "no calls of binder"),
         (no_frequency.clone(), with(Memory), false, "no direct reclaim and no swap-in"),
         (reclaim + &no_frequency, with(Memory), true, "4.00 ms went to direct reclaim and swap-in"),
+        (read.clone(), with(Memory), true, "2.00 ms went to reads, perhaps of pages that had been evicted"),
+        (again(0, 100) + &read + &again(9_100, 104), with(Memory), true, "had at most 4 pages read again meanwhile"),
+        (again(0, 100) + &read, with(Memory), false, "no direct reclaim and no swap-in"),
     ] {
         let (_, what_if) = of_7(&text, None, &remedies);
         let estimate = &what_if.estimates[0];
@@ -183,6 +194,57 @@ fn placement_removes_the_waits_behind_a_busy_thread() {
     let share = removed(&what_if).unwrap() as f64 / waited.ns as f64;
     assert!((0.85..0.90).contains(&share), "{share}: {what_if:?}");
     assert_eq!(what_if.removed_ns, removed(&what_if).unwrap());
+}
+
+/// Thread 7 comes to the foreground at 1 s and runs for 36 of each 48 ms; thread 8 works for the other 12 ms, in three slices, and
+/// then sleeps.
+fn beside_a_download() -> String {
+    let (mut text, cpu) = (interrupt(0, 0, 0, 8, 0), 0);
+    text += &switch(cpu, 0, 0, "R", 8);
+    for round in 0..30 {
+        let at = round * 40_000;
+        text += &(switch(cpu, at + 15_000, 8, "S", 0) + &interrupt(cpu, at + 40_000, 0, 8, cpu));
+        text += &switch(cpu, at + 40_000, 0, "R", 8);
+    }
+    text += &(switch(cpu, 1_210_000, 8, "S", 0) + &interrupt(cpu, 1_300_000, 0, 7, cpu));
+    text += &switch(cpu, 1_300_000, 0, "R", 7);
+    for round in 0..10 {
+        let at = 1_300_000 + round * 48_000;
+        text += &interrupt(cpu, at, 7, 8, cpu);
+        for (slice, left) in [(4_000, "R+"), (12_000, "R+"), (20_000, "S")] {
+            text += &(switch(cpu, at + slice, 7, "R+", 8) + &switch(cpu, at + slice + 4_000, 8, left, 7));
+        }
+    }
+    text + &switch(cpu, 1_780_000, 7, "S", 0)
+}
+
+// Verifies TRACE-9.
+#[test]
+fn what_a_deprioritised_thread_could_not_do_it_does_later() {
+    let (explanation, what_if) = of_7(&beside_a_download(), Some(1_300_000), &with(Mechanism::Placement));
+    let waited = explanation.parts.iter().find(|part| part.cause == Cause::Runnable).unwrap();
+    assert_eq!((waited.ns, waited.subject.as_deref()), (120_000_000, Some("t8")));
+    // Nice 10 leaves it a ninth of the 360 ms in which thread 7 runs.
+    let left_ms = (waited.ns - removed(&what_if).unwrap()) as f64 / 1e6;
+    assert!((38.0..42.0).contains(&left_ms), "{left_ms}: {what_if:?}");
+}
+
+// Verifies TRACE-9.
+#[test]
+fn nice_values_of_the_trace_count() {
+    let of_8 = |text: String, to: u8| {
+        text.replace("next_comm=t8 next_pid=8 next_prio=120", &format!("next_comm=t8 next_pid=8 next_prio={to}"))
+    };
+    let left_ms = |text: String| {
+        let (explanation, what_if) = of_7(&text, Some(1_000_000), &with(Mechanism::Placement));
+        let waited = explanation.parts.iter().find(|part| part.cause == Cause::Runnable).unwrap();
+        ((waited.ns - removed(&what_if).unwrap_or(0)) as f64 / 1e6, waited.class.clone())
+    };
+    let (usual, niced, real_time) = (left_ms(beside()), left_ms(of_8(beside(), 123)), left_ms(of_8(beside(), 50)));
+    assert_eq!((usual.1, niced.1.as_deref(), real_time.1.as_deref()), (None, Some("nice 3"), Some("real-time")));
+    // Ten levels more leave it a ninth of what it took, whichever nice value it had; a real-time thread is left alone.
+    assert!((0.95..1.01).contains(&(niced.0 / usual.0)), "{} and {}", niced.0, usual.0);
+    assert_eq!(real_time.0, 200.0);
 }
 
 // Verifies TRACE-9.

@@ -14,6 +14,9 @@ use crate::model::{Leaving, Symbol, Tid, Trace};
 
 pub use resolve::resolve;
 
+/// What functions of the kernel that wait for locks are called.
+const LOCKS: [&str; 5] = ["futex", "mutex", "rwsem", "rtlock", "rt_mutex"];
+
 /// A thread of [`Timelines::threads`]. A number that is used again is another thread.
 pub type Index = u32;
 
@@ -71,8 +74,23 @@ pub struct Wait {
     /// Storage, by sched_blocked_reason or because a request's completion ended the wait.
     pub is_io: bool,
     pub device: Option<u32>,
+    /// What the thread read meanwhile: `file NAME` or `inode NUMBER`.
+    pub file: Option<Symbol>,
     /// The function of the kernel that waited.
     pub function: Option<Symbol>,
+}
+
+impl Wait {
+    /// The function of the kernel that waited; empty where the trace does not tell.
+    pub fn function_name<'t>(&self, trace: &'t Trace) -> &'t str {
+        self.function.map_or("", |function| trace.symbols.text(function))
+    }
+
+    /// Whether it was for a lock, by its events or its function.
+    pub fn is_for_lock(&self, trace: &Trace) -> bool {
+        let function = self.function_name(trace);
+        self.is_lock || LOCKS.iter().any(|lock| function.contains(lock))
+    }
 }
 
 /// One thread.

@@ -121,7 +121,9 @@ impl<'t> Resolver<'t> {
             Kind::BlockedReason { target, is_io, function } => {
                 let thread = self.thread(target);
                 let device = self.device(at, event.cpu).or(self.doing[thread as usize].issued);
-                if let Some(wait) = self.doing[thread as usize].wait {
+                // The wait that a recorder has seen may be over when it notes it.
+                let is_running = matches!(self.state(thread), Some(State::Running { .. }));
+                if let Some(wait) = self.doing[thread as usize].wait.filter(|_| !is_running) {
                     let wait = &mut self.found.waits[wait as usize];
                     (wait.is_io, wait.function) = (wait.is_io | is_io, function);
                     wait.device = wait.device.or(device.filter(|_| is_io));
@@ -150,6 +152,7 @@ impl<'t> Resolver<'t> {
             Kind::LockBegin => doing.is_locking = true,
             Kind::LockEnd => doing.is_locking = false,
             Kind::BlockIssue { device } => doing.issued = Some(device),
+            Kind::Reads { file, is_brief } => doing.reads(file, is_brief),
             Kind::BinderCall(call) => self.replies.sent(call, doing),
             Kind::BinderReceived { id } => self.replies.received(id, doing),
             Kind::SliceBegin { is_lock } => doing.begin_slice(is_lock),

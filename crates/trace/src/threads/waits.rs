@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Wait, Waker};
-use crate::model::{Call, Leaving, Tid};
+use crate::model::{Call, Leaving, Symbol, Tid};
 
 /// Deeper nesting is forged; it is counted, not kept.
 const DEEPEST: usize = 256;
@@ -18,6 +18,8 @@ pub struct Doing {
     pub is_locking: bool,
     /// The device of its last request to storage since it runs.
     pub issued: Option<u32>,
+    /// The file that it reads, and whether that is known until it comes to a CPU only.
+    reads: Option<(Symbol, bool)>,
     /// Its last wait.
     pub wait: Option<u32>,
     /// The open slices of atrace: whether each waits for a monitor.
@@ -44,8 +46,16 @@ impl Doing {
         }
     }
 
+    pub fn reads(&mut self, file: Option<Symbol>, is_brief: bool) {
+        let is_within_another = is_brief && self.reads.is_some_and(|(_, is_brief)| !is_brief);
+        if !is_within_another {
+            self.reads = file.map(|file| (file, is_brief));
+        }
+    }
+
     /// It comes to a CPU.
     pub fn enter(&mut self) {
+        self.reads = self.reads.filter(|(_, is_brief)| !is_brief);
         (self.is_woken, self.has_faulted, self.issued) = (false, false, None);
     }
 
@@ -61,6 +71,7 @@ impl Doing {
             called: self.calls.last().copied(),
             is_io: false,
             device: None,
+            file: self.reads.map(|(file, _)| file),
             function: None,
         }
     }

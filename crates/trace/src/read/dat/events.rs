@@ -45,6 +45,9 @@ fn kind(header: &Header, record: &Record<'_>, tid: Tid, time_ns: u64, collector:
         "sched_switch" => {
             name(record.u32("prev_pid"), "prev_comm");
             let next = name(record.u32("next_pid"), "next_comm")?;
+            if let Some(priority) = record.u32("next_prio") {
+                collector.priority(next, time_ns, priority.cast_signed().into());
+            }
             Kind::Switch { next, leaving: collector.leaving(record.number("prev_state")?) }
         }
         "sched_waking" => Kind::Waking { target: name(record.u32("pid"), "comm")?, cpu: record.u16("target_cpu") },
@@ -65,6 +68,15 @@ fn kind(header: &Header, record: &Record<'_>, tid: Tid, time_ns: u64, collector:
         "page_fault_user" => Kind::PageFault,
         "sys_enter_futex" | "contention_begin" => Kind::LockBegin,
         "sys_exit_futex" | "contention_end" => Kind::LockEnd,
+        "android_fs_dataread_start" | "f2fs_dataread_start" => {
+            let name = format!("file {}", record.text("pathbuf")?);
+            Kind::Reads { file: Some(collector.symbol(&name)), is_brief: false }
+        }
+        "android_fs_dataread_end" | "f2fs_dataread_end" => Kind::Reads { file: None, is_brief: false },
+        "mm_filemap_add_to_page_cache" => {
+            let name = format!("inode {}", record.number("i_ino")?);
+            Kind::Reads { file: Some(collector.symbol(&name)), is_brief: true }
+        }
         "block_rq_issue" => Kind::BlockIssue { device: record.u32("dev")? },
         "block_rq_complete" => Kind::BlockComplete { device: record.u32("dev")? },
         "binder_transaction" => Kind::BinderCall(collect::call(

@@ -16,7 +16,7 @@ struct Compact<'a> {
 }
 
 enum What {
-    Switch { state: i64 },
+    Switch { state: i64, priority: Option<i32> },
     Waking { cpu: i32, flags: Option<u32> },
 }
 
@@ -107,7 +107,8 @@ impl Reader<'_> {
         let switches = of.switch_timestamp.iter().zip(&of.switch_next_pid).zip(&of.switch_prev_state).enumerate();
         rows.extend(switches.map(|(row, ((delta, &pid), &state))| {
             time = time.wrapping_add(*delta);
-            (time, name(of.switch_next_comm_index.get(row)), pid, What::Switch { state })
+            let priority = of.switch_next_prio.get(row).copied();
+            (time, name(of.switch_next_comm_index.get(row)), pid, What::Switch { state, priority })
         }));
         let count = rows.len();
         let rows = rows
@@ -128,7 +129,10 @@ impl Reader<'_> {
         let tid = self.running[&cpu].unwrap_or(NO_TID);
         self.collector.name(row.tid, time_ns, &String::from_utf8_lossy(row.name));
         let (context, kind) = match row.what {
-            What::Switch { state } => {
+            What::Switch { state, priority } => {
+                if let Some(priority) = priority {
+                    self.collector.priority(row.tid, time_ns, priority.into());
+                }
                 self.running.insert(cpu, Some(row.tid));
                 let leaving = self.collector.leaving(state as u64);
                 (Context::Thread, Kind::Switch { next: row.tid, leaving })

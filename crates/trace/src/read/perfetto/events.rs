@@ -45,6 +45,9 @@ impl Reader<'_> {
         };
         self.name(before, time_ns, &switch.prev_comm);
         self.name(next, time_ns, &switch.next_comm);
+        if let Some(priority) = switch.next_prio {
+            self.collector.priority(next, time_ns, priority.into());
+        }
         self.running.insert(cpu, Some(next));
         let kind = Kind::Switch { next, leaving: self.collector.leaving(switch.prev_state as u64) };
         self.collector.push(Event { time_ns, tid: before, cpu, context: context(event.common_flags), kind })

@@ -89,6 +89,7 @@ fn packet(trace: &Trace, cpu: u16, events: &[&model::Event], form: Form) -> Trac
                 compact.switch_timestamp.push(event.time_ns - switched);
                 compact.switch_prev_state.push(state(leaving));
                 compact.switch_next_pid.push(next as i32);
+                compact.switch_next_prio.push(trace.priority_at(next, event.time_ns).into());
                 switched = event.time_ns;
             }
             Kind::Waking { target, cpu } if form == Form::Compact => {
@@ -239,6 +240,7 @@ fn a_compact_switch_may_be_of_an_unknown_thread() {
         switch_timestamp: vec![1_000, 1_000],
         switch_prev_state: vec![1, 1],
         switch_next_pid: vec![7, 8],
+        switch_next_prio: vec![],
         switch_next_comm_index: vec![0, 1],
         waking_timestamp: vec![900, 200],
         waking_pid: vec![8, 8],
@@ -390,8 +392,13 @@ fn a_launch_of_perfettos_tests_has_its_states() {
     }];
     for (s, from, to) in STARTUP_SWITCHES {
         let (prev_pid, next_pid) = (from.cast_signed(), to.cast_signed());
-        let switch =
-            SchedSwitch { prev_pid, next_pid, prev_comm: name(prev_pid), next_comm: name(next_pid), prev_state: 0 };
+        let switch = SchedSwitch {
+            prev_pid,
+            next_pid,
+            prev_comm: name(prev_pid),
+            next_comm: name(next_pid),
+            ..Default::default()
+        };
         let (timestamp, event) = (s * second, Some(Event::SchedSwitch(switch)));
         events.push(FtraceEvent { timestamp, pid: 0, common_flags: None, event });
     }

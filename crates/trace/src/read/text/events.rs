@@ -46,6 +46,15 @@ fn kind(line: &Line<'_>, collector: &mut Collector) -> Option<Kind> {
         "sys_futex" if rest.starts_with("->") => Kind::LockEnd,
         "sys_futex" | "sys_enter_futex" | "contention_begin" => Kind::LockBegin,
         "sys_exit_futex" | "contention_end" => Kind::LockEnd,
+        "android_fs_dataread_start" | "f2fs_dataread_start" => {
+            let name = between(rest, "entry_name ", ", offset")?;
+            Kind::Reads { file: Some(collector.symbol(&format!("file {name}"))), is_brief: false }
+        }
+        "android_fs_dataread_end" | "f2fs_dataread_end" => Kind::Reads { file: None, is_brief: false },
+        "mm_filemap_add_to_page_cache" => {
+            let inode = hexadecimal(between(rest, " ino ", " ")?)?;
+            Kind::Reads { file: Some(collector.symbol(&format!("inode {inode}"))), is_brief: true }
+        }
         "block_rq_issue" => Kind::BlockIssue { device: device(rest)? },
         "block_rq_complete" => Kind::BlockComplete { device: device(rest)? },
         "binder_transaction" => {
@@ -70,6 +79,9 @@ fn switch(line: &Line<'_>, collector: &mut Collector) -> Option<Kind> {
     if let Some(state) = field(rest, "prev_state") {
         let next: Tid = number(field(rest, "next_pid")?)?;
         collector.name(next, line.time_ns, between(rest, "next_comm=", " next_pid=")?);
+        if let Some(priority) = field(rest, "next_prio").and_then(|text| text.parse().ok()) {
+            collector.priority(next, line.time_ns, priority);
+        }
         let leaving = match state.parse() {
             Ok(number) => collector.leaving(number),
             Err(_) => collect::leaving_of_letters(state)?,
@@ -80,6 +92,9 @@ fn switch(line: &Line<'_>, collector: &mut Collector) -> Option<Kind> {
     let (_, state) = left.rsplit_once(' ')?;
     let (name, next) = named(entered)?;
     collector.name(next, line.time_ns, name);
+    if let Some(priority) = between(entered, " [", "]").and_then(|text| text.parse().ok()) {
+        collector.priority(next, line.time_ns, priority);
+    }
     Some(Kind::Switch { next, leaving: collect::leaving_of_letters(state)? })
 }
 
