@@ -190,14 +190,7 @@ mod tests {
         assert_eq!(launch.len(), 10);
         assert_eq!(
             names(&["lookup"], false).unwrap(),
-            [
-                "lookup-hub",
-                "lookup-list",
-                "lookup-applications",
-                "lookup-clients",
-                "lookup-android",
-                "lookup-estimate"
-            ]
+            ["lookup-hub", "lookup-list", "lookup-applications", "lookup-clients", "lookup-android", "lookup-estimate"]
         );
         assert_eq!(
             names(&["memory"], false).unwrap(),
