@@ -34,6 +34,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("launch-threads", include_str!("../../../experiments/launch-threads.toml")),
     ("launch-estimate", include_str!("../../../experiments/launch-estimate.toml")),
     ("launch-arm64", include_str!("../../../experiments/launch-arm64.toml")),
+    ("launch-android", include_str!("../../../experiments/launch-android.toml")),
     ("placement-combinations", include_str!("../../../experiments/placement-combinations.toml")),
     ("placement-sessions", include_str!("../../../experiments/placement-sessions.toml")),
     ("placement-units", include_str!("../../../experiments/placement-units.toml")),
@@ -45,6 +46,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("lookup-list", include_str!("../../../experiments/lookup-list.toml")),
     ("lookup-applications", include_str!("../../../experiments/lookup-applications.toml")),
     ("lookup-clients", include_str!("../../../experiments/lookup-clients.toml")),
+    ("lookup-android", include_str!("../../../experiments/lookup-android.toml")),
     ("lookup-estimate", include_str!("../../../experiments/lookup-estimate.toml")),
     ("memory-paper", include_str!("../../../experiments/memory-paper.toml")),
     ("memory-brisk", include_str!("../../../experiments/memory-brisk.toml")),
@@ -186,10 +188,10 @@ mod tests {
     #[test]
     fn experiments_are_found_by_name_mechanism_and_place() {
         let launch = names(&["launch"], false).unwrap();
-        assert_eq!(launch.len(), 9);
+        assert_eq!(launch.len(), 10);
         assert_eq!(
             names(&["lookup"], false).unwrap(),
-            ["lookup-hub", "lookup-list", "lookup-applications", "lookup-clients", "lookup-estimate"]
+            ["lookup-hub", "lookup-list", "lookup-applications", "lookup-clients", "lookup-android", "lookup-estimate"]
         );
         assert_eq!(
             names(&["memory"], false).unwrap(),
@@ -209,7 +211,7 @@ mod tests {
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together", "together-slow", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 33);
+        assert_eq!(names(&[], false).unwrap().len(), 35);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

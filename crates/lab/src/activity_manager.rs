@@ -13,6 +13,7 @@ use rustix::process::{Gid, Signal, Uid, getpid, set_parent_process_death_signal}
 use rustix::thread::{set_name, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use brisk_base::work::Work;
+use brisk_sys::BootTime;
 use brisk_sys::process::fork::{Forked, fork};
 
 /// The hierarchies of version 1 in which an application's place depends on what it is to the user.
@@ -60,7 +61,8 @@ impl FromStr for Request {
 }
 
 /// Does what each line of `requests` says, until they end; all applications then end, too. Answers `opened NAME PID` and
-/// `resumed PID` on `answers`, where an application writes `launched NAME MICROSECONDS` when its work is done.
+/// `resumed PID` on `answers`, where an application writes `launched NAME MOMENT LENGTH` when its work is done: the moment on
+/// CLOCK_BOOTTIME and how long the work took, in nanoseconds.
 ///
 /// # Errors
 /// When a line is no request, or the device has not the groups of Android's.
@@ -126,7 +128,8 @@ fn live(
     set_name(&CString::new(name.as_str())?)?;
     attach.write_all(&[0]).context("cannot attach")?;
     let took = Work::of_turns(work_ms * turns_per_ms).time();
-    writeln!(answers, "launched {name} {}", took.as_micros()).and_then(|()| answers.flush())?;
+    let moment_ns = BootTime::now().nanoseconds();
+    writeln!(answers, "launched {name} {moment_ns} {}", took.as_nanos()).and_then(|()| answers.flush())?;
     loop {
         std::thread::sleep(Duration::from_secs(3600));
     }

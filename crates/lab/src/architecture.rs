@@ -14,8 +14,12 @@ pub struct Architecture {
     pub emulator: &'static str,
     /// The Debian package that the emulator comes in.
     pub emulator_package: &'static str,
-    /// The emulator's machine and processor.
-    pub emulator_arguments: &'static [&'static str],
+    /// The emulator's machine.
+    pub board: &'static str,
+    /// Its processor, unless a scenario names another one.
+    pub processor: &'static str,
+    /// What each of its processors gets.
+    pub processor_options: &'static str,
     /// The kernel's name for the first serial port, which is the console.
     pub console: &'static str,
     /// The guest's name for the serial port of the results.
@@ -37,7 +41,9 @@ const ARCHITECTURES: &[Architecture] = &[
         elf_machine: 62,
         emulator: "qemu-system-x86_64",
         emulator_package: "qemu-system-x86",
-        emulator_arguments: &["-machine", "q35", "-cpu", "kvm64"],
+        board: "q35",
+        processor: "kvm64",
+        processor_options: "",
         console: "ttyS0",
         results: "ttyS1",
         results_device: None,
@@ -52,8 +58,10 @@ const ARCHITECTURES: &[Architecture] = &[
         elf_machine: 183,
         emulator: "qemu-system-aarch64",
         emulator_package: "qemu-system-arm",
+        board: "virt",
+        processor: "cortex-a57",
         // Its counter counts nanoseconds: at the usual 62.5 MHz a tick would be eight instructions of the deterministic mode.
-        emulator_arguments: &["-machine", "virt", "-cpu", "cortex-a57,cntfrq=1000000000"],
+        processor_options: ",cntfrq=1000000000",
         console: "ttyAMA0",
         results: "ttyS0",
         results_device: Some("pci-serial"),

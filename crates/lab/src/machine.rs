@@ -172,7 +172,8 @@ fn board(scenario: &Scenario, seed: Option<u64>) -> Vec<String> {
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
     // Thread names identify the vCPU threads.
     add(&["-nodefaults", "-no-user-config", "-display", "none", "-name", "brisk,debug-threads=on"]);
-    add(architecture.emulator_arguments);
+    let processor = machine.processor.as_deref().unwrap_or(architecture.processor);
+    add(&["-machine", architecture.board, "-cpu", &format!("{processor}{}", architecture.processor_options)]);
     match machine.mode {
         Mode::Deterministic => {
             let shift = machine.icount_shift.unwrap_or(1);
@@ -247,6 +248,18 @@ mod tests {
         scenario.machine.mode = Mode::InTurn;
         let line = arguments(&scenario, Path::new("/boot/vmlinuz"), None, &descriptor(), &descriptor()).join(" ");
         assert!(line.contains("-accel tcg,thread=single -smp 2") && !line.contains("icount"), "{line}");
+    }
+
+    #[test]
+    fn a_scenario_may_name_its_processor() {
+        for (name, wanted) in [
+            ("debian-6.1", "-machine q35 -cpu kvm64 "),
+            ("debian-arm64-6.1", "-machine virt -cpu cortex-a57,cntfrq=1000000000 "),
+            ("android-6.12", "-machine virt -cpu cortex-a76,cntfrq=1000000000 "),
+        ] {
+            let line = board(&Scenario::load(name).unwrap(), None).join(" ");
+            assert!(line.contains(wanted), "{name}: {line}");
+        }
     }
 
     #[test]

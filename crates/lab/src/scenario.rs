@@ -66,6 +66,9 @@ pub struct Kernel {
 pub struct MachineSpec {
     /// How its time is kept.
     pub mode: Mode,
+    /// The emulator's name of the processor; that of the architecture when absent.
+    #[serde(default)]
+    pub processor: Option<String>,
     /// CPUs; one in deterministic mode.
     pub cpus: u32,
     /// Where CPUs are unequal: the clusters of equal ones, in the order of the CPUs' numbers.

@@ -18,6 +18,8 @@ pub(super) struct Driver<'a> {
     pub(super) arm: &'a LookupArm,
     pub(super) device: PathBuf,
     pub(super) format: &'static WireFormat,
+    /// The device's cache, by the name that the driver gives it.
+    context: String,
     root: &'a Root,
 }
 
@@ -26,12 +28,13 @@ impl<'a> Driver<'a> {
         let lookup = arm.lookup.as_ref().with_context(|| format!("arm {} names no context manager", arm.name))?;
         let format =
             WireFormat::named(&lookup.format).with_context(|| format!("there is no format {}", lookup.format))?;
-        Ok(Self { arm: lookup, device: Path::new(DEVICES).join(&lookup.device), format, root })
+        let context = cache::context_of(root, &lookup.device);
+        Ok(Self { arm: lookup, device: Path::new(DEVICES).join(&lookup.device), format, context, root })
     }
 
     pub(super) fn settings(&self) -> CacheSettings<'_> {
         let profile = self.format.transparent_profile();
-        CacheSettings { root: self.root, context: &self.arm.device, files: &self.arm.cache, profile }
+        CacheSettings { root: self.root, context: &self.context, files: &self.arm.cache, profile }
     }
 
     /// Sets the cache for the arm, whatever the previous arm has left, and starts the manager and so many services.
@@ -42,7 +45,7 @@ impl<'a> Driver<'a> {
 
     /// Lookups that the driver's cache has answered so far.
     pub(super) fn answered(&self) -> u64 {
-        let status = cache::status_of(self.root, &self.arm.device);
+        let status = cache::status_of(self.root, &self.context);
         status.map_or(0, |status| status.counters.get("hits").copied().unwrap_or(0))
     }
 

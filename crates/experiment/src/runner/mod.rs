@@ -1,6 +1,8 @@
 //! Runs a plan on this device: a guest of the lab or the user's own.
 
 #[cfg(feature = "lab")]
+mod activity_manager;
+#[cfg(feature = "lab")]
 mod applications;
 mod background;
 mod boot_hold;
@@ -40,7 +42,7 @@ use anyhow::{Context, bail};
 use rustix::thread::ClockId;
 use rustix::time::Timespec;
 
-use super::load;
+use super::load::{self, FirstScreen};
 use super::metric::Metric;
 use super::plan::{Line, Measured, Plan, ProcessCourse, Replicate, StepMetric};
 use super::point::Point;
@@ -223,7 +225,7 @@ impl Runner<'_> {
         metrics: &mut Metrics,
     ) -> anyhow::Result<()> {
         #[cfg(feature = "lab")]
-        let surroundings = surroundings::Surroundings::start(self, arm, replicate.seed)?;
+        let mut surroundings = surroundings::Surroundings::start(self, arm, replicate.seed)?;
         let rest_until = BootTime::now() + Duration::from_micros(replicate.settle_us);
         let load = self.workload.background.as_ref();
         let background = load.map(|load| Background::start(load, self.turns_per_ms, replicate.seed)).transpose()?;
@@ -235,12 +237,12 @@ impl Runner<'_> {
                 let window_ms = work_ms + self.workload.window_beyond_work_ms;
                 let window = Duration::from_millis(u64::from(window_ms));
                 #[cfg(feature = "lab")]
-                let arguments = surroundings.arguments(work_ms);
+                let (launched, screen) = match surroundings.open(work_ms)? {
+                    Some(screen) => (None, screen),
+                    None => self.launch(work_ms, &surroundings.arguments(work_ms), daemon)?,
+                };
                 #[cfg(not(feature = "lab"))]
-                let (arguments, _) = (Vec::new(), arm);
-                let mut launched = launch::Application::start(self, work_ms, &arguments)?;
-                daemon.map_or(Ok(()), |daemon| daemon.set_foreground(launched.pid()))?;
-                let screen = launched.first_screen()?;
+                let ((launched, screen), _) = (self.launch(work_ms, &[], daemon)?, arm);
                 if BootTime::now() >= started + window {
                     bail!("the launch took longer than the window");
                 }
@@ -272,6 +274,19 @@ impl Runner<'_> {
             metrics.insert(Metric::Energy.key().to_owned(), energy_uj as f64 / 1000.0);
         }
         Ok(())
+    }
+
+    /// Launches the application, which lives as long as the result, and waits for its first screen.
+    fn launch(
+        &self,
+        work_ms: u32,
+        arguments: &[String],
+        daemon: Option<&Daemon>,
+    ) -> anyhow::Result<(Option<launch::Application>, FirstScreen)> {
+        let mut launched = launch::Application::start(self, work_ms, arguments)?;
+        daemon.map_or(Ok(()), |daemon| daemon.set_foreground(launched.pid()))?;
+        let screen = launched.first_screen()?;
+        Ok((Some(launched), screen))
     }
 
     fn reading(&self) -> Option<Reading> {

@@ -1,4 +1,5 @@
-//! What the lab adds to a launch: services that the application looks up, and `brisk diagnose`, which records it.
+//! What the lab adds to a launch: services that the application looks up, `brisk diagnose`, which records it, and Android's
+//! activity manager, which opens it.
 
 use std::fs;
 use std::io::Read as _;
@@ -9,11 +10,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustix::process::{Signal, kill_process};
 
+use super::activity_manager::ActivityManager;
 use super::driver::Driver;
 use super::{APPLICATION, Metrics, Runner};
+use crate::load::FirstScreen;
 use crate::lookup::{Client, LookupProcesses, Lookups};
 use crate::metric::Metric;
-use crate::spec::{Arm, LaunchLookups};
+use crate::spec::{Arm, LaunchLookups, Program};
 use brisk_mechanism::lookup::services::names;
 use brisk_sys::process::parent_death;
 use brisk_sys::{BootTime, process};
@@ -25,6 +28,7 @@ const UNTIL_READY: Duration = Duration::from_millis(300);
 
 /// Runs around one launch; dropping it ends its processes.
 pub(super) struct Surroundings<'a> {
+    activity_manager: Option<ActivityManager>,
     services: Option<Services<'a>>,
     diagnosis: Option<Diagnosis<'a>>,
 }
@@ -48,7 +52,14 @@ impl<'a> Surroundings<'a> {
         let services = runner.workload.lookups.map(|lookups| Services::start(runner, arm, lookups, seed));
         let services = services.transpose()?;
         let diagnosis = arm.estimates.as_deref().map(|mechanism| Diagnosis::start(runner, mechanism));
-        Ok(Self { services, diagnosis: diagnosis.transpose()? })
+        let is_of_android = runner.workload.program == Program::AndroidApplication;
+        let activity_manager = is_of_android.then(|| ActivityManager::start(runner.turns_per_ms)).transpose()?;
+        Ok(Self { activity_manager, services, diagnosis: diagnosis.transpose()? })
+    }
+
+    /// Has the activity manager open the application, and waits for its first screen; `None` where there is no manager.
+    pub(super) fn open(&mut self, work_ms: u32) -> anyhow::Result<Option<FirstScreen>> {
+        self.activity_manager.as_mut().map(|manager| manager.open(work_ms)).transpose()
     }
 
     /// Arguments of the application for its lookups.

@@ -86,6 +86,23 @@ fn mistakes_are_named_with_line_and_column() {
 }
 
 #[test]
+fn an_application_of_android_does_its_work_alone() {
+    let text = MINIMAL.replacen("program = \"load\"", "program = \"android-application\"", 1);
+    let experiment = Experiment::parse("x", &text).unwrap();
+    assert_eq!(experiment.launches.unwrap().program, Program::AndroidApplication);
+    for (from, to) in [
+        ("settle_ms", "start_up_ms = 20\nsettle_ms"),
+        ("settle_ms", "threads = 2\nsettle_ms"),
+        ("settle_ms", "bursts = { work_ms = 20, wait_ms = 3 }\nsettle_ms"),
+        ("baseline = true", "baseline = true\nestimates = \"launch\""),
+        ("mode = \"deterministic\"\nscenario = \"launch\"", "mode = \"native\""),
+    ] {
+        let error = Experiment::parse("x", &text.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.contains("an android-application is opened in the lab"), "{to}: {error}");
+    }
+}
+
+#[test]
 fn energy_is_claimed_only_where_it_is_measured() {
     let claimed = MINIMAL.replacen("measure = \"gain\"", "measure = \"gain\"\nmetric = \"energy\"", 1);
     Experiment::parse("x", &claimed).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::claim::{Claim, Measure, PointSelector, VerdictBasis};
 use super::super::metric::{Metric, Subject};
-use super::{Arm, Boots, Experiment, LaunchLookups, Launches, Lookups, Preloading, Readings, Reboots};
+use super::{Arm, Boots, Experiment, LaunchLookups, Launches, Lookups, Preloading, Program, Readings, Reboots};
 use brisk_mechanism::lookup::Traces;
 use brisk_report::proof::Timekeeping;
 use brisk_sys::binder::WireFormat;
@@ -93,7 +93,20 @@ impl Experiment {
         if workload.background.is_some_and(|background| background.period_ms == 0) {
             return Some("background: period_ms must be above zero".into());
         }
+        if workload.program == Program::AndroidApplication && self.does_more_than_an_application_of_android(workload) {
+            return Some(
+                "an android-application is opened in the lab, and does work_ms alone: without start_up_ms, threads, bursts, \
+                 lookups and estimates"
+                    .into(),
+            );
+        }
         workload.lookups.and_then(|lookups| self.launch_lookups_fault(lookups))
+    }
+
+    fn does_more_than_an_application_of_android(&self, workload: &Launches) -> bool {
+        let does_more = workload.start_up_ms > 0 || workload.threads > 1 || workload.bursts.is_some();
+        let estimates = self.arms.iter().any(|arm| arm.estimates.is_some());
+        self.mode == Timekeeping::Native || does_more || workload.lookups.is_some() || estimates
     }
 
     fn launch_lookups_fault(&self, lookups: LaunchLookups) -> Option<String> {

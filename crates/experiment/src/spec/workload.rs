@@ -199,6 +199,8 @@ pub struct Bursts {
 pub enum Program {
     /// `brisk load`.
     Load,
+    /// The same work in an application of Android: the lab's activity manager opens it as a fork of its zygote.
+    AndroidApplication,
 }
 
 /// The background load: a task that wakes up at random, and the threads below.

@@ -152,6 +152,18 @@ pub fn status(root: &Root) -> Result<Vec<CacheStatus>, DeviceError> {
     root.list(FOLDER)?.iter().map(|context| status_of(root, context)).collect()
 }
 
+/// The context of the binder device `device`: its name, which in a binderfs the minor number follows.
+pub fn context_of(root: &Root, device: &str) -> String {
+    let is_minor = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    let is_of_device = |context: &String| match context.strip_prefix(device) {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix('.').is_some_and(is_minor),
+        None => false,
+    };
+    let contexts = root.list(FOLDER).unwrap_or_default();
+    contexts.into_iter().find(is_of_device).unwrap_or_else(|| device.to_owned())
+}
+
 /// The cache of `context`.
 ///
 /// # Errors
@@ -258,6 +270,24 @@ mod tests {
         use super::super::abi::payload_bytes;
         assert_eq!(payload_bytes(OPT_IN), size_of::<CacheProfile>());
         assert_eq!(payload_bytes(FLUSH), size_of::<CacheFlush>());
+    }
+
+    #[test]
+    fn a_device_of_binderfs_has_its_minor_number_in_its_context() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        for (contexts, expected) in [
+            (&[][..], "binder"),
+            (&["hwbinder", "binder"], "binder"),
+            (&["binder.17", "hwbinder.18"], "binder.17"),
+            (&["binder.x", "binder.", "binder1", "vndbinder.3"], "binder"),
+        ] {
+            let _ = std::fs::remove_dir_all(root.path(FOLDER));
+            for context in contexts {
+                std::fs::create_dir_all(root.path(FOLDER).join(context)).unwrap();
+            }
+            assert_eq!(context_of(&root, "binder"), expected, "{contexts:?}");
+        }
     }
 
     #[test]
