@@ -239,7 +239,7 @@ pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Su
         }
     };
     record(&mut recording, (&mut watch, &mut until), &signal)?;
-    drop(watch);
+    // Then the watch is removed, which is not recorded either.
     Ok((recording.finish()?, until))
 }
 
