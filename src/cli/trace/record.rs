@@ -226,9 +226,10 @@ pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Su
         limit_mib: arguments.limit_mib,
         events: with_exits(&arguments.event),
     };
+    // What it costs to make is not recorded; it sees the command begin.
+    let watch = watch(arguments, root);
     let mut recording = Recording::start(root, &options)?;
-    // It sees the command begin.
-    let begun = watch(arguments, root).and_then(|watch| Ok((watch, Until::begin(arguments)?)));
+    let begun = watch.and_then(|watch| Ok((watch, Until::begin(arguments)?)));
     let (mut watch, mut until) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -238,7 +239,7 @@ pub(super) fn recorded(arguments: &Arguments, root: &Root) -> anyhow::Result<(Su
         }
     };
     record(&mut recording, (&mut watch, &mut until), &signal)?;
-    drop(watch);
+    // Then the watch is removed, which is not recorded either.
     Ok((recording.finish()?, until))
 }
 
