@@ -6,7 +6,7 @@
 -- Student's test, by its normal approximation (Abramowitz and Stegun, 26.7.8 and 26.2.17). q is the smallest rate of false discoveries
 -- at which the row is one (Benjamini and Hochberg, 1995), over all rows of this question.
 WITH runs AS (
-  -- Builds on models, each with a number: to group by their names takes half as long again.
+  -- Builds on models, each with a number, so that the larger steps below carry a number in place of three names.
   SELECT metric, model, build, at_s, row_number() OVER (ORDER BY metric, model, build) AS run
   FROM (
     SELECT 'launch' AS metric, model, build, avg(CAST(at_s AS DOUBLE)) AS at_s
