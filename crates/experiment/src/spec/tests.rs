@@ -351,7 +351,12 @@ fn reboot_arms_differ_only_in_what_a_device_supports() {
     for arm in ["boot_hold = true", "preload = \"ahead\"", "preload = \"plan\", boot_hold = true"] {
         assert_eq!(parsed(arm).unwrap().arms.len(), 2, "{arm}");
     }
-    for arm in ["preload = \"fork\"", "preload = \"fork-and-wait\"", "policy = { scaling_min_freq = \"maximum\" }", "brisk = {}"] {
+    for arm in [
+        "preload = \"fork\"",
+        "preload = \"fork-and-wait\"",
+        "policy = { scaling_min_freq = \"maximum\" }",
+        "brisk = {}",
+    ] {
         let error = parsed(arm).unwrap_err().to_string();
         assert!(
             error.contains("arm other: between reboots arms differ in boot_hold and preload alone"),
