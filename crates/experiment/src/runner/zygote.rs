@@ -65,7 +65,7 @@ impl Zygote {
             };
             match line.strip_prefix("child initialised ") {
                 Some(count) => {
-                    self.in_child = Some(count.parse().with_context(|| format!("a child printed {line:?}"))?)
+                    self.in_child = Some(count.parse().with_context(|| format!("a child printed {line:?}"))?);
                 }
                 None => return Ok(line),
             }
