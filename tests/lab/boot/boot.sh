@@ -122,7 +122,7 @@ for step in "$@"; do
 		;;
 	bare)
 		# Without /dev, and without the descriptors that a kernel without a console does not open.
-		mkdir /bare && cp /init /bare/brisk
+		mkdir /bare && ln /init /bare/brisk
 		status=0
 		chroot /bare /brisk config check /none <&- >&- 2>&- || status=$?
 		say bare.exit "$status"
