@@ -2,8 +2,8 @@
 //! `questions/`.
 //!
 //! [`export`] reads what a device wrote and decides whether it is good, [`document`] does the same for proofs, recordings and
-//! explanations; [`import`] brings the rows of good files into a [`dataset`], each once. [`question`] has the SQL, [`duckdb`] runs it, [`report`] makes a page of the answers, and
-//! [`simulate`] draws a fleet of which the truth is known.
+//! explanations; [`import`] brings the rows of good files into a [`dataset`], each once. [`question`] has the SQL, [`duckdb`] runs
+//! it, [`report`] makes a page of the answers, and [`simulate`] draws a fleet of which the truth is known.
 
 pub mod answers;
 pub mod dataset;

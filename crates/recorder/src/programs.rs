@@ -63,7 +63,7 @@ pub(crate) struct Process {
     pub doing: Doing,
 }
 
-/// What has changed since programs were looked at.
+/// What has changed since the last call of [`Programs::look`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// The launch that has ended.

@@ -1,4 +1,4 @@
-//! How the daemon itself is scheduled.
+//! How brisk's own processes are scheduled.
 
 use std::io;
 
