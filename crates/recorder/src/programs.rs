@@ -4,23 +4,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use brisk_base::ready::{WAITS_FOR_EVENT, WAITS_FOR_LOCK, is_lock};
 use brisk_sys::BootTime;
 use brisk_sys::process::schedstat::Schedstat;
 
-/// A program that waits this long for an event is ready, as for explanations (`launches` of brisk-trace).
-const READY: Duration = Duration::from_millis(200);
-/// A program that waits this long for a lock or a service, or nothing tells for what, counts as ready too, as for explanations: some
-/// are idle in such a wait.
-const READY_IN_LOCK: Duration = Duration::from_secs(5);
 /// A program that exits sooner is a helper, for which no user waits.
-const SHORTEST: Duration = READY;
+const SHORTEST: Duration = WAITS_FOR_EVENT;
 /// Programs beyond that, of a storm of them, are not followed.
 const MAX_FOLLOWED: usize = 256;
 /// The kernel keeps so much of a name: the beginning of a program's, the end of a package's.
 const NAME_BYTES: usize = 15;
-
-/// What functions of the kernel that wait for locks are called, as for explanations.
-const LOCKS: [&str; 5] = ["futex", "mutex", "rwsem", "rtlock", "rt_mutex"];
 
 /// A launch that was seen from its beginning to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -103,7 +96,7 @@ impl Wait {
     /// What a thread waits for in a function of the kernel.
     pub fn within(function: Option<&str>) -> Self {
         let Some(function) = function else { return Self::Unclear };
-        if LOCKS.iter().any(|lock| function.contains(lock)) {
+        if is_lock(function) {
             return Self::Lock(function.to_owned());
         }
         if function.contains("binder") { Self::Unclear } else { Self::Event }
@@ -111,7 +104,7 @@ impl Wait {
 
     /// After how long a program that waits so is ready.
     fn limit(&self) -> Duration {
-        if *self == Self::Event { READY } else { READY_IN_LOCK }
+        if *self == Self::Event { WAITS_FOR_EVENT } else { WAITS_FOR_LOCK }
     }
 }
 

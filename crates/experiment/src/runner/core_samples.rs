@@ -1,9 +1,8 @@
 //! The CPUs of a few processes once a second, as the placement thesis counted them in a `top` every second.
 
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::sampler::Sampler;
 use brisk_sys::memory::process_memory;
 use brisk_sys::{Root, process};
 
@@ -30,10 +29,7 @@ struct Sample {
 }
 
 /// Samples in the background until it ends.
-pub(super) struct CoreSamples {
-    stop: Sender<()>,
-    thread: JoinHandle<Vec<Sample>>,
-}
+pub(super) struct CoreSamples(Sampler<Sample>);
 
 /// What the samples show; `None` about a process that there is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,31 +49,24 @@ pub(super) struct CoreCounts {
 impl CoreSamples {
     /// Samples `sampled`.
     pub(super) fn start(root: &Root, sampled: Sampled) -> Self {
-        let (stop, stopped) = mpsc::channel();
         let root = root.clone();
-        let thread = thread::spawn(move || {
-            let mut samples = Vec::new();
-            let mut child = None;
-            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-                if sampled.has_child && child.is_none() {
-                    child = child_of(&root, sampled.foreground);
-                }
-                let cpu = |pid| process::last_cpu(&root, pid);
-                samples.push(Sample {
-                    foreground: cpu(sampled.foreground),
-                    child: child.and_then(cpu),
-                    background: sampled.background.and_then(cpu),
-                });
+        let mut child = None;
+        Self(Sampler::start(PERIOD, move || {
+            if sampled.has_child && child.is_none() {
+                child = child_of(&root, sampled.foreground);
             }
-            samples
-        });
-        Self { stop, thread }
+            let cpu = |pid| process::last_cpu(&root, pid);
+            Some(Sample {
+                foreground: cpu(sampled.foreground),
+                child: child.and_then(cpu),
+                background: sampled.background.and_then(cpu),
+            })
+        }))
     }
 
     /// Ends, and counts; `None` where there are too few samples.
     pub(super) fn end(self) -> Option<CoreCounts> {
-        drop(self.stop);
-        counts(&self.thread.join().unwrap_or_default())
+        counts(&self.0.end())
     }
 }
 

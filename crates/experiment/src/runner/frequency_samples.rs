@@ -1,9 +1,8 @@
 //! The frequency of the CPUs in the course of a boot, which the boot paper's figure 6 draws.
 
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::sampler::Sampler;
 use brisk_sys::cpu::current_frequency::CurrentFrequencies;
 use brisk_sys::{BootTime, Root};
 
@@ -13,10 +12,7 @@ const PERIOD: Duration = Duration::from_millis(50);
 const STEPS: usize = 20;
 
 /// Samples in the background until it ends, in every arm alike.
-pub(super) struct FrequencySamples {
-    stop: Sender<()>,
-    thread: JoinHandle<Vec<Sample>>,
-}
+pub(super) struct FrequencySamples(Sampler<Sample>);
 
 /// The mean of all CPUs.
 struct Sample {
@@ -26,25 +22,14 @@ struct Sample {
 
 impl FrequencySamples {
     pub(super) fn start(root: &Root) -> Self {
-        let (stop, stopped) = mpsc::channel();
         let mut frequencies = CurrentFrequencies::find(root);
-        let thread = thread::spawn(move || {
-            let mut samples = Vec::new();
-            loop {
-                samples.extend(sample(&mut frequencies));
-                if stopped.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout) {
-                    return samples;
-                }
-            }
-        });
-        Self { stop, thread }
+        Self(Sampler::start(PERIOD, move || sample(&mut frequencies)))
     }
 
     /// Ends, and returns the mean frequency in MHz of each twentieth of the boot between `began` and `ended`; nothing where the
     /// device tells none.
     pub(super) fn end(self, began: BootTime, ended: BootTime) -> Vec<f64> {
-        drop(self.stop);
-        course(&self.thread.join().unwrap_or_default(), began, ended)
+        course(&self.0.end(), began, ended)
     }
 }
 

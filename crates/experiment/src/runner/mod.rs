@@ -25,6 +25,8 @@ mod launch;
 #[cfg(feature = "lab")]
 mod lookups;
 mod readings;
+#[cfg(feature = "lab")]
+mod sampler;
 mod settings;
 #[cfg(feature = "lab")]
 mod surroundings;

@@ -2,7 +2,9 @@
 //! that were executed. Only the first of these ways that finds any is used, as the later ones would find helpers too.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use brisk_base::ready::{WAITS_FOR_EVENT, WAITS_FOR_LOCK};
 use serde::Serialize;
 
 use crate::explain::Window;
@@ -11,10 +13,6 @@ use crate::read::marker::{FRAME, INTENT};
 use crate::target::{is_called, is_cut};
 use crate::threads::{Index, State, Timelines, readable};
 
-/// A program that waits this long for an event is ready: no other event ends the launch of a command.
-const READY_NS: u64 = 200_000_000;
-/// A program that has waited this long for a lock or a service when the trace ends is ready too: some are idle in such a wait.
-const READY_IN_LOCK_NS: u64 = 5_000_000_000;
 /// A second activity of the same process within this time belongs to the same launch.
 const SAME_LAUNCH_NS: u64 = 5_000_000_000;
 
@@ -263,12 +261,12 @@ fn ready_ns(trace: &Trace, timelines: &Timelines, thread: Index, since_ns: u64) 
         let wait = &timelines.waits[wait as usize];
         let (from_ns, to_ns) = (trace.time_ns(it.at), trace.time_ns(end));
         // A lock or a service that it needs is what its launch waits for.
-        let limit_ns = match wait.is_for_lock(trace) || wait.called.is_some() {
-            true if end < trace.events.len() as u32 => u64::MAX,
-            true => READY_IN_LOCK_NS,
-            false => READY_NS,
+        let limit = match wait.is_for_lock(trace) || wait.called.is_some() {
+            true if end < trace.events.len() as u32 => Duration::MAX,
+            true => WAITS_FOR_LOCK,
+            false => WAITS_FOR_EVENT,
         };
-        let is_idle = wait.leaving == Leaving::Sleeping && to_ns - from_ns >= limit_ns;
+        let is_idle = wait.leaving == Leaving::Sleeping && Duration::from_nanos(to_ns - from_ns) >= limit;
         (is_idle && from_ns >= since_ns).then_some(from_ns)
     });
     waits.next().unwrap_or_else(|| trace.time_ns(thread.life(trace).1))

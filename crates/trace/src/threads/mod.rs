@@ -14,9 +14,6 @@ use crate::model::{Leaving, Symbol, Tid, Trace};
 
 pub use resolve::resolve;
 
-/// What functions of the kernel that wait for locks are called.
-const LOCKS: [&str; 5] = ["futex", "mutex", "rwsem", "rtlock", "rt_mutex"];
-
 /// A thread of [`Timelines::threads`]. A number that is used again is another thread.
 pub type Index = u32;
 
@@ -89,7 +86,7 @@ impl Wait {
     /// Whether it was for a lock, by its events or its function.
     pub fn is_for_lock(&self, trace: &Trace) -> bool {
         let function = self.function_name(trace);
-        self.is_lock || LOCKS.iter().any(|lock| function.contains(lock))
+        self.is_lock || brisk_base::ready::is_lock(function)
     }
 }
 
