@@ -70,17 +70,21 @@ public final class BootZygote {
         }
         lap();
         for (int request = requests.read(); request >= 0; request = requests.read()) {
-            if (request == 'm') {
-                measureOwn();
-                measureTwo();
-                continue;
+            switch (request) {
+                case '\n':
+                    start("application");
+                    say("loop", lap());
+                    break;
+                case 'm':
+                    measureOwn();
+                    measureTwo();
+                    break;
+                case 'c':
+                    tell("child " + endOfChild());
+                    break;
+                default:
+                    throw new IOException("the request " + request + " is unknown");
             }
-            if (request == 'c') {
-                tell("child " + endOfChild());
-                continue;
-            }
-            start("application");
-            say("loop", lap());
         }
     }
 
