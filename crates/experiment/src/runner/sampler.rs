@@ -41,7 +41,7 @@ mod tests {
     fn it_samples_from_the_start_to_the_end() {
         let never_again = Duration::from_secs(3600);
         assert_eq!(Sampler::start(never_again, || Some(7)).end(), [7], "one at once, and no wait for the next");
-        assert_eq!(Sampler::start(never_again, || None::<u8>).end(), []);
+        assert_eq!(Sampler::start(never_again, || None::<u8>).end(), Vec::<u8>::new());
         let (taken, seen) = mpsc::channel();
         let mut count = 0;
         let sampler = Sampler::start(Duration::from_millis(1), move || {
