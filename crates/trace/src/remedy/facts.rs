@@ -6,6 +6,7 @@ use super::Case;
 use crate::model::{NICE_0, REAL_TIME_BELOW, Tid, Trace};
 use crate::threads::{Index, Timelines};
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
+use brisk_sys::sched::scheduling_group::SchedulingGroup;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
 /// The most ancestors of a thread that are asked instead of it.
@@ -15,6 +16,8 @@ const MOST_GENERATIONS: usize = 64;
 pub(super) struct KnownThreads<'c> {
     trace: &'c Trace,
     timelines: &'c Timelines,
+    /// The explained one.
+    foreground: Index,
     facts: HashMap<Index, &'c ThreadFacts>,
     /// The CPUs that ran anything.
     pub cpus: Vec<u32>,
@@ -33,10 +36,11 @@ fn lasting(trace: &Trace, timelines: &Timelines) -> impl Iterator<Item = Index> 
 impl<'c> KnownThreads<'c> {
     /// With the device's `facts` of those that exist at the end of the trace.
     pub fn new(case: &Case<'c>, facts: &'c [ThreadFacts], cpus: Vec<u32>) -> Self {
-        let Case { trace, timelines, .. } = *case;
+        let Case { trace, timelines, window, .. } = *case;
         let by_tid: HashMap<Tid, &ThreadFacts> = facts.iter().map(|facts| (facts.tid, facts)).collect();
         let told = |thread: Index| Some((thread, *by_tid.get(&timelines.threads[thread as usize].tid)?));
-        Self { trace, timelines, facts: lasting(trace, timelines).filter_map(told).collect(), cpus }
+        let facts = lasting(trace, timelines).filter_map(told).collect();
+        Self { trace, timelines, foreground: window.thread, facts, cpus }
     }
 
     /// How many there are.
@@ -49,6 +53,19 @@ impl<'c> KnownThreads<'c> {
         let parent = |thread: &Index| self.timelines.threads[*thread as usize].parent;
         let mut family = std::iter::successors(Some(thread), parent).take(MOST_GENERATIONS);
         family.find_map(|thread| self.facts.get(&thread).copied())
+    }
+
+    /// True where a thread's own weight decides between it and the explained one: it is not in another session or control group, which
+    /// competes as one.
+    pub fn competes_by_itself(&self, thread: Index) -> bool {
+        let (Some(of), Some(foreground)) = (self.facts(thread), self.facts(self.foreground)) else { return true };
+        match (&of.scheduling_group, &foreground.scheduling_group) {
+            (SchedulingGroup::Root, _) => true,
+            (SchedulingGroup::Autogroup(of), SchedulingGroup::Autogroup(foreground)) => of.id == foreground.id,
+            // A thread competes with the groups below its own one.
+            (SchedulingGroup::Cgroup(of), SchedulingGroup::Cgroup(foreground)) => foreground.starts_with(of),
+            _ => false,
+        }
     }
 
     /// The priority of a thread at a time, by the trace.

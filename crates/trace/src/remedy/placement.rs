@@ -8,6 +8,7 @@ use super::replay::{Replay, policy_time, policy_time_before};
 use super::samples::Sampler;
 use super::treatment::InForce;
 use super::{Case, Found, Unknown};
+use crate::model::Exec;
 use crate::path::{Behind, What};
 use crate::threads::{Index, Runner};
 use brisk_mechanism::placement::cores::FULL_CAPACITY;
@@ -43,7 +44,7 @@ pub(super) fn estimate(
     let machine = machine(case);
     let threads = KnownThreads::new(case, facts.unwrap_or_default(), machine.cpus());
     let (mut history, reason) = replay(case, config, machine, &threads);
-    let does_nothing = history.iter().all(InForce::is_nothing);
+    let nothing_because = nothing_because(&history, &reason);
     catch_up(case, &mut history);
     let mut removed_ns = vec![0; case.explanation.parts.len()];
     for (piece, step) in case.pieces.iter().zip(&case.explanation.path) {
@@ -53,14 +54,19 @@ pub(super) fn estimate(
         let left_ns = left_ns(&history, behind, (cpu, is_foreground), (piece.from_ns, piece.to_ns));
         removed_ns[part] += (piece.to_ns - piece.from_ns) - left_ns;
     }
-    let nothing_because = match does_nothing {
-        true => {
-            let why = reason.strip_prefix("nothing is done: ").unwrap_or(&reason);
-            format!("it does nothing within the window: {why}")
-        }
-        false => format!("it acts too late for the path: {reason}"),
-    };
     Ok(Found { removed_ns, nothing_because: Some(nothing_because), assumes: assumes(facts.is_some()) })
+}
+
+/// Why nothing of the path would have been removed, where that is so.
+fn nothing_because(history: &[InForce], reason: &str) -> String {
+    if history.iter().all(|in_force| in_force.is_nothing) {
+        let why = reason.strip_prefix("nothing is done: ").unwrap_or(reason);
+        return format!("it does nothing within the window: {why}");
+    }
+    match history.iter().all(InForce::is_without_effect) {
+        true => format!("nice values do not apply between the groups of those threads and the process: {reason}"),
+        false => format!("it acts too late for the path: {reason}"),
+    }
 }
 
 fn assumes(knows_groups: bool) -> Vec<String> {
@@ -77,7 +83,9 @@ fn assumes(knows_groups: bool) -> Vec<String> {
         "threads from before the trace were as busy before it as in it".to_owned(),
         groups.to_owned(),
         "what a deprioritised thread then does later, it does beside the process as well".to_owned(),
-        "the process is in the foreground from its birth, or else from the beginning of the window".to_owned(),
+        "the process is in the foreground from its program's or its own beginning, or else from that of the window"
+            .to_owned(),
+        "placement acts at once, and its own work takes no time".to_owned(),
     ]
 }
 
@@ -140,10 +148,13 @@ fn replay(
     (history, replay.policy.snapshot().reason)
 }
 
-/// When the explained process comes to the foreground.
+/// When the explained process comes to the foreground: nothing knows it as an application before it has begun its program.
 fn foreground_since(case: &Case<'_>) -> u64 {
-    let (first, _) = case.timelines.threads[case.window.thread as usize].life(case.trace);
-    case.trace.time_ns(first).clamp(case.window.from_ns, case.window.to_ns)
+    let Case { trace, timelines, window, explanation, .. } = case;
+    let (first, _) = timelines.threads[window.thread as usize].life(trace);
+    let born_ns = trace.time_ns(first).clamp(window.from_ns, window.to_ns);
+    let is_own = |exec: &&Exec| exec.tid == explanation.process && (born_ns..window.to_ns).contains(&exec.time_ns);
+    trace.execs.iter().find(is_own).map_or(born_ns, |exec| exec.time_ns)
 }
 
 /// The CPUs that ran anything; their capacities by their highest frequencies, where the trace tells those of all.

@@ -25,6 +25,8 @@ const GROUP_SHARES: f64 = 1024.0;
 pub(super) struct InForce {
     pub since_ns: u64,
     pub lowered: Vec<Lowered>,
+    /// Nothing is done.
+    pub is_nothing: bool,
     treatments: HashMap<Index, Treatment>,
 }
 
@@ -54,19 +56,22 @@ impl InForce {
         threads: &KnownThreads<'_>,
     ) -> Self {
         let own_weight = |thread: Index| weight_of(threads.priority(thread, since_ns));
-        let mut in_force = Self { since_ns, ..Self::default() };
+        let mut in_force = Self { since_ns, is_nothing: true, ..Self::default() };
         // The weight of each group that brisk makes, and its place in `lowered` once it has a member.
         let mut made: BTreeMap<&Path, (f64, Option<usize>)> = BTreeMap::new();
         for (target, value) in leases {
+            in_force.is_nothing = false;
             match target {
                 Target::CpuAffinity { start_time_ticks, .. } => {
                     in_force.confine(*start_time_ticks as Index, value, &threads.cpus);
                 }
                 Target::Priority { start_time_ticks, .. } => {
                     let thread = *start_time_ticks as Index;
-                    let own = own_weight(thread);
-                    let lowered = in_force.lower(own, value.parse().map_or(own, weight_of));
-                    in_force.add(thread, lowered);
+                    if threads.competes_by_itself(thread) {
+                        let own = own_weight(thread);
+                        let lowered = in_force.lower(own, value.parse().map_or(own, weight_of));
+                        in_force.add(thread, lowered);
+                    }
                 }
                 Target::Group(folder) => {
                     // A group that only confines its members sets their masks as well.
@@ -100,8 +105,8 @@ impl InForce {
         in_force
     }
 
-    /// True where nothing is done.
-    pub fn is_nothing(&self) -> bool {
+    /// True where what is done changes nothing for the explained process.
+    pub fn is_without_effect(&self) -> bool {
         self.treatments.is_empty()
     }
 
