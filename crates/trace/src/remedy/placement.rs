@@ -23,6 +23,7 @@ use brisk_sys::sched::uclamp::Clamps;
 
 /// For so long before the trace the threads are assumed to have been as busy as in it: long enough to tell bulk threads.
 const BEFORE: Duration = Duration::from_secs(3);
+
 /// `facts` are of the threads that existed when the recording ended; without them only nice values can be lowered.
 pub(super) fn estimate(
     case: &Case<'_>,
@@ -148,7 +149,7 @@ fn replay(
     (history, replay.policy.snapshot().reason)
 }
 
-/// When the explained process comes to the foreground: nothing knows it as an application before it has begun its program.
+/// When the explained process comes to the foreground: placement learns of an application that has begun its program.
 fn foreground_since(case: &Case<'_>) -> u64 {
     let Case { trace, timelines, window, explanation, .. } = case;
     let (first, _) = timelines.threads[window.thread as usize].life(trace);

@@ -284,6 +284,22 @@ fn at_root(tid: u32) -> ThreadFacts {
     }
 }
 
+fn of_session(tid: u32, id: u64) -> ThreadFacts {
+    let session = Autogroup { id, nice: 0, is_own: false };
+    ThreadFacts { scheduling_group: SchedulingGroup::Autogroup(session), ..at_root(tid) }
+}
+
+/// Threads 8 and 9 have a CPU for themselves by turns, until thread 7 takes its share of it by this `round`.
+fn after_turns(round: &[u32]) -> String {
+    let woken: String = [7, 8, 9].map(|tid| interrupt(0, 0, 0, tid, 0)).concat();
+    let met = woken + &switch(0, 0, 0, "R", 7) + &switch(0, 1_000, 7, "S", 8);
+    let by_turns: String = (0..50)
+        .map(|round| (1_000 + round * 20_000, 1_000 + round * 20_000 + 10_000))
+        .map(|(of_8, of_9)| switch(0, of_9, 8, "R+", 9) + &switch(0, of_8 + 20_000, 9, "R+", 8))
+        .collect();
+    met + &by_turns + &in_turn(8, 1_001_000, round)
+}
+
 // Verifies TRACE-9.
 #[test]
 fn groups_of_the_device_share_one_weight() {
@@ -293,10 +309,6 @@ fn groups_of_the_device_share_one_weight() {
         let cpu = Some(Membership { hierarchy, group, taken_into, taken_as, whole_process: false });
         ThreadFacts { groups: Memberships { cpu, cpuset: None }, ..at_root(tid) }
     };
-    let of_session = |tid, id| {
-        let session = Autogroup { id, nice: 0, is_own: false };
-        ThreadFacts { scheduling_group: SchedulingGroup::Autogroup(session), ..at_root(tid) }
-    };
     let of_unit = |tid, unit: &str| {
         let [top, unit] = [("/cgroup".into(), None), (PathBuf::from("/cgroup").join(unit), Some(100))]
             .map(|(folder, weight)| WeightedGroup { folder, weight });
@@ -304,16 +316,8 @@ fn groups_of_the_device_share_one_weight() {
         ThreadFacts { scheduling_group, weighed: vec![top, unit], ..at_root(tid) }
     };
     let bound = |tid| ThreadFacts { allowed: vec![1], ..movable(tid, Hierarchy::Unified) };
-    // Threads 8 and 9 have a CPU for themselves by turns, until thread 7 takes its share of it.
-    let woken: String = [7, 8, 9].map(|tid| interrupt(0, 0, 0, tid, 0)).concat();
-    let met = woken + &switch(0, 0, 0, "R", 7) + &switch(0, 1_000, 7, "S", 8);
-    let by_turns: String = (0..50)
-        .map(|round| (1_000 + round * 20_000, 1_000 + round * 20_000 + 10_000))
-        .map(|(of_8, of_9)| switch(0, of_9, 8, "R+", 9) + &switch(0, of_8 + 20_000, 9, "R+", 8))
-        .collect();
-    let text = |round: &[u32]| met.clone() + &by_turns + &in_turn(8, 1_001_000, round);
     // A third of the CPU, or half of it beside a group that has the others.
-    let (a_third, half) = (text(&[9, 8, 7]), text(&[9, 7, 8, 7]));
+    let (a_third, half) = (after_turns(&[9, 8, 7]), after_turns(&[9, 7, 8, 7]));
     // While thread 7 runs for 200 ms, a lower weight gets a ninth of that.
     let (one_ms, weight_11_ms) = (200.0 / 9.31, 22.0);
     for (case, threads, text, expected_ms) in [
@@ -333,6 +337,22 @@ fn groups_of_the_device_share_one_weight() {
         let waited = explanation.parts.iter().filter(|part| part.cause == Cause::Runnable).map(|part| part.ns);
         let left_ms = (waited.sum::<u64>() - removed(&what_if).unwrap()) as f64 / 1e6;
         assert!((0.95..1.05).contains(&(left_ms / expected_ms)), "{case}: {left_ms} ms, not {expected_ms}");
+    }
+}
+
+// Verifies TRACE-9.
+#[test]
+fn a_nice_value_decides_nothing_between_sessions() {
+    let placement = PlacementConfig { excluded_commands: vec!["t9".parse().unwrap()], ..PlacementConfig::default() };
+    for (case, sessions, helps) in [("one session", [1, 1, 1], true), ("another one, kept for t9", [1, 2, 2], false)] {
+        let [of_7, of_8, of_9] = sessions;
+        let threads = vec![of_session(7, of_7), of_session(8, of_8), of_session(9, of_9)];
+        let device = Some(Device { threads, ..ondemand() });
+        let remedies = Remedies { device, placement: placement.clone(), ..with(Mechanism::Placement) };
+        let (_, what_if) = self::of_7(&after_turns(&[9, 8, 7]), Some(1_001_000), &remedies);
+        let removed = removed(&what_if);
+        assert_eq!(removed.is_ok(), helps, "{case}: {removed:?}");
+        assert!(helps || removed.unwrap_err().starts_with("nice values do not apply between"), "{case}: {removed:?}");
     }
 }
 
