@@ -15,15 +15,19 @@ use super::record;
 use crate::cli::output;
 use brisk_config::{Activation, Layers, activations};
 use brisk_mechanism::launch::LaunchDevice;
+use brisk_mechanism::placement::PlacementConfig;
 use brisk_mechanism::{Job, Support, SupportState, launch, lookup, placement};
 use brisk_recorder::Summary;
 use brisk_sys::Root;
+use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::cpu::cpufreq::Policies;
+use brisk_sys::sched::scheduling_group::SchedulingGroup;
+use brisk_sys::sched::thread_facts;
 use brisk_sys::system::other_managers::{self, FoundManager};
 use brisk_trace::explain::Cause;
 use brisk_trace::json;
 use brisk_trace::remedy::words::about;
-use brisk_trace::remedy::{Device, Mechanism, Remedies};
+use brisk_trace::remedy::{self, Device, Mechanism, Remedies};
 
 /// The number of the JSON schema.
 const SCHEMA: u32 = 1;
@@ -125,12 +129,13 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         ..Selection::default()
     };
     let mut answer = explain::answer(&file, &selection)?;
+    let device = device(root, &config.placement, &answer);
     answer.estimate(&Remedies {
         with: Mechanism::ALL.to_vec(),
         launch: config.launch.clone(),
         placement: config.placement.clone(),
         lookup: config.lookup.clone(),
-        device: Some(device(root)),
+        device: Some(device),
     });
     let found = other_managers::find(root);
     let supports = [
@@ -158,12 +163,20 @@ fn recording(arguments: &Arguments, file: &Path) -> record::Arguments {
     }
 }
 
-/// The device, for launch.
-fn device(root: &Root) -> Device {
+/// The device, for launch and placement.
+fn device(root: &Root, placement: &PlacementConfig, answer: &Answer) -> Device {
     let policies = Policies::read(root).list;
     let cpus = |cpus: &[u32]| cpus.iter().filter_map(|&cpu| u16::try_from(cpu).ok()).collect();
     let cpus = policies.iter().map(|policy| (policy.name.clone(), cpus(&policy.cpus))).collect();
-    Device { facts: LaunchDevice::probe(root), cpus }
+    let tids = remedy::living(&answer.trace, &answer.timelines);
+    let mut threads = thread_facts::of_each(root, &tids, &Groups::of(root, &placement.groups));
+    for facts in &mut threads {
+        // The daemon that would deprioritise a session is not in the one of this command.
+        if let SchedulingGroup::Autogroup(group) = &mut facts.scheduling_group {
+            group.is_own = false;
+        }
+    }
+    Device { facts: LaunchDevice::probe(root), cpus, threads }
 }
 
 /// What each mechanism would have removed, and its state here.

@@ -9,6 +9,7 @@ use brisk_mechanism::launch::config::ActuatorKind;
 use brisk_mechanism::launch::probe::PolicyFacts;
 use brisk_mechanism::launch::{LaunchConfig, LaunchDevice, LaunchPlan};
 use brisk_mechanism::{Action, Support, SupportState, Target};
+use brisk_sys::sched::thread_facts::ThreadFacts;
 
 /// schedutil requests a quarter more than the utilisation (kernel/sched/cpufreq_schedutil.c).
 const HEADROOM_PERCENT: u64 = 125;
@@ -21,6 +22,8 @@ pub struct Device {
     pub facts: LaunchDevice,
     /// The CPUs of each policy of the facts, by the policy's name.
     pub cpus: BTreeMap<String, Vec<u16>>,
+    /// The threads that existed when the recording ended, for placement.
+    pub threads: Vec<ThreadFacts>,
 }
 
 /// How a CPU's frequency is raised for a while.

@@ -5,12 +5,14 @@
 //! have gained is not.
 
 mod cpufreq;
+mod facts;
 mod launch;
 mod lookup;
 mod memory;
 mod placement;
 mod replay;
 mod samples;
+mod treatment;
 pub mod words;
 
 use serde::Serialize;
@@ -24,6 +26,7 @@ use brisk_mechanism::lookup::LookupConfig;
 use brisk_mechanism::placement::PlacementConfig;
 
 pub use cpufreq::Device;
+pub use facts::living;
 
 /// A mechanism that can be estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -133,7 +136,10 @@ pub fn what_if(
     let estimates = remedies.with.iter().map(|&mechanism| {
         let found = match mechanism {
             Mechanism::Launch => launch::estimate(&case, &remedies.launch, remedies.device.as_ref()),
-            Mechanism::Placement => placement::estimate(&case, &remedies.placement),
+            Mechanism::Placement => {
+                let facts = remedies.device.as_ref().map(|device| device.threads.as_slice());
+                placement::estimate(&case, &remedies.placement, facts)
+            }
             Mechanism::Lookup => lookup::estimate(&case, &remedies.lookup),
             Mechanism::Memory => memory::estimate(&case),
         };

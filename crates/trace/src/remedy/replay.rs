@@ -42,6 +42,11 @@ impl<P: Policy> Replay<P> {
         self.carry_out(now, decisions);
     }
 
+    /// The leases in force.
+    pub fn leases(&self) -> impl Iterator<Item = (&Target, &str)> {
+        self.held.iter().map(|(target, (value, _))| (target, value.as_str()))
+    }
+
     /// Ends leases and keeps the policy's deadlines up to `until`.
     pub fn run_until(&mut self, until: BootTime) {
         let mut passed = BootTime::default();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::model::{NO_TID, Tid, Trace};
 use crate::threads::{Index, State, Timelines, readable};
 use brisk_sys::process::schedstat::Usage;
-use brisk_sys::sched::threads::{Sample, Thread, ThreadUsage};
+use brisk_sys::sched::threads::{NEW_AND_BUSY_DIVISOR, Sample, Thread, ThreadUsage};
 
 /// How the kernel's own threads begin, which the daemon leaves alone: a trace does not tell them otherwise.
 const KERNEL_THREADS: [&str; 11] = [
@@ -63,7 +63,7 @@ impl<'t> Sampler<'t> {
     pub fn first(&mut self) -> Sample {
         let start_ns = self.trace.start_ns();
         let mut sample = Sample::default();
-        self.take_born(start_ns, &mut sample);
+        self.alive = self.take_born(start_ns, &mut sample);
         sample
     }
 
@@ -82,7 +82,8 @@ impl<'t> Sampler<'t> {
         Sample { used: used.collect(), ..Sample::default() }
     }
 
-    /// The sample from the last one to `to_ns`. `waited` tells how much of a thread's time in the queue of a CPU is left.
+    /// The sample from the last one to `to_ns`, also of those that are met in it and were busy since their birth. `waited` tells how
+    /// much of a thread's time in the queue of a CPU is left.
     pub fn take(&mut self, to_ns: u64, mut waited: impl FnMut(Index, u16, u64, u64) -> u64) -> Sample {
         let from_ns = std::mem::replace(&mut self.sampled_ns, to_ns);
         let mut sample = Sample::default();
@@ -100,17 +101,26 @@ impl<'t> Sampler<'t> {
             }
             true
         });
+        for mut life in self.take_born(to_ns, &mut sample) {
+            let (thread, since_ns) = (life.thread, life.born_ns.max(from_ns));
+            let waited = |cpu, from_ns, to_ns| waited(thread, cpu, from_ns, to_ns);
+            let usage = self.usage(&mut life, (since_ns, to_ns), waited);
+            if usage.wall_ns > 0 && usage.run_ns + usage.wait_ns >= (to_ns - from_ns) / NEW_AND_BUSY_DIVISOR {
+                sample.used.push(ThreadUsage { tid: self.timelines.threads[thread as usize].tid, usage });
+            }
+            alive.push(life);
+        }
         self.alive = alive;
-        self.take_born(to_ns, &mut sample);
         sample
     }
 
-    /// The kernel's priority of a thread at the last sample.
-    pub fn priority(&self, tid: Tid) -> u8 {
-        self.trace.priority_at(tid, self.sampled_ns)
+    /// The time of the last sample.
+    pub fn sampled_ns(&self) -> u64 {
+        self.sampled_ns
     }
 
-    fn take_born(&mut self, to_ns: u64, sample: &mut Sample) {
+    fn take_born(&mut self, to_ns: u64, sample: &mut Sample) -> Vec<Life> {
+        let mut born = Vec::new();
         while let Some(life) = self.unborn.pop_if(|life| life.born_ns <= to_ns) {
             if life.dies_ns <= to_ns {
                 continue;
@@ -120,8 +130,9 @@ impl<'t> Sampler<'t> {
             let command = self.trace.name_at(thread.tid, to_ns).map(readable).unwrap_or_default();
             sample.born.push(Thread { tid: thread.tid, pid: thread.process, parent, command });
             self.living.insert(thread.tid, life.thread);
-            self.alive.push(life);
+            born.push(life);
         }
+        born
     }
 
     fn usage(

@@ -1,6 +1,7 @@
 //! Traces of known truth: what each mechanism would have removed of them, and properties of all traces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use proptest::prelude::*;
 
@@ -14,6 +15,14 @@ use brisk_mechanism::launch::LaunchDevice;
 use brisk_mechanism::launch::config::ScalingMinFreqConfig;
 use brisk_mechanism::launch::probe::PolicyFacts;
 use brisk_mechanism::lookup::config::CacheMode;
+use brisk_sys::cgroup::hierarchy::Hierarchy;
+use brisk_sys::cgroup::membership::{Membership, Memberships};
+use brisk_sys::cgroup::weight::WeightedGroup;
+use brisk_sys::sched::autogroup::Autogroup;
+use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
+use brisk_sys::sched::scheduling_group::SchedulingGroup;
+use brisk_sys::sched::thread_facts::ThreadFacts;
+use brisk_sys::sched::uclamp::Clamps;
 
 const EXAMPLE: &str = include_str!("../../../../tests/cli/trace.in/launch.txt");
 
@@ -74,7 +83,7 @@ fn ondemand_of(sampling_rate_us: u64) -> Device {
         process_events: true,
         ..LaunchDevice::default()
     };
-    Device { facts, cpus: BTreeMap::from([("policy0".to_owned(), vec![0])]) }
+    Device { facts, cpus: BTreeMap::from([("policy0".to_owned(), vec![0])]), ..Device::default() }
 }
 
 // Verifies TRACE-9.
@@ -175,13 +184,27 @@ fn beside() -> String {
         let woken = interrupt(cpu, at, 0, 8, cpu);
         text += &(woken + &switch(cpu, at, 0, "R", 8) + &switch(cpu, at + 19_000, 8, "S", 0));
     }
-    text += &(interrupt(cpu, 1_000_000, 0, 7, cpu) + &interrupt(cpu, 1_000_000, 0, 8, cpu));
-    text += &switch(cpu, 1_000_000, 0, "R", 7);
-    for round in 0..50 {
-        let at = 1_000_000 + round * 8_000;
-        text += &(switch(cpu, at + 4_000, 7, "R+", 8) + &switch(cpu, at + 8_000, 8, "R+", 7));
+    text + &interrupt(cpu, 1_000_000, 0, 8, cpu) + &in_turn(0, 1_000_000, &[8, 7])
+}
+
+/// Thread 7 comes to the foreground after `from_us`; from then on, threads run for 4 ms each by this `round`, until thread 7 has run
+/// for 200 ms. Then the others stop; `before` ran before it.
+fn in_turn(before: u32, from_us: u64, round: &[u32]) -> String {
+    let mut text = interrupt(0, from_us, before, 7, 0) + &switch(0, from_us, before, "R", 7);
+    let rounds = 50 / round.iter().filter(|&&tid| tid == 7).count();
+    let (mut at, mut runs) = (from_us, 7);
+    for &next in round.iter().cycle().take(rounds * round.len()) {
+        at += 4_000;
+        text += &switch(0, at, runs, "R+", next);
+        runs = next;
     }
-    text + &switch(cpu, 1_404_000, 7, "S", 8) + &switch(cpu, 1_500_000, 8, "S", 0)
+    at += 4_000;
+    let others: BTreeSet<u32> = round.iter().copied().filter(|&tid| tid != 7).collect();
+    for next in others {
+        text += &switch(0, at, runs, "S", next);
+        (runs, at) = (next, at + 48_000);
+    }
+    text + &switch(0, at, runs, "S", 0)
 }
 
 // Verifies TRACE-9.
@@ -227,6 +250,124 @@ fn what_a_deprioritised_thread_could_not_do_it_does_later() {
     // Nice 10 leaves it a ninth of the 360 ms in which thread 7 runs.
     let left_ms = (waited.ns - removed(&what_if).unwrap()) as f64 / 1e6;
     assert!((38.0..42.0).contains(&left_ms), "{left_ms}: {what_if:?}");
+}
+
+// Verifies TRACE-9.
+#[test]
+fn a_thread_is_known_from_its_birth_on_if_it_was_busy() {
+    // Thread 5 forks thread 8, which no sample has met before that of the whole first second.
+    let text = switch(0, 0, 0, "R", 5)
+        + &line(0, 300_000, 5, "sched_process_fork: comm=t5 pid=5 child_comm=t8 child_pid=8")
+        + &line(0, 300_000, 5, "sched_wakeup_new: comm=t8 pid=8 prio=120 target_cpu=000")
+        + &switch(0, 300_000, 5, "S", 8)
+        + &in_turn(8, 1_300_000, &[8, 7]);
+    let (explanation, what_if) = of_7(&text, Some(1_300_000), &with(Mechanism::Placement));
+    let waited = explanation.parts.iter().find(|part| part.cause == Cause::Runnable).unwrap();
+    assert_eq!((waited.ns, waited.subject.as_deref()), (200_000_000, Some("t8")));
+    // Nice 10 leaves a ninth from the first wait on.
+    let left_ms = (waited.ns - removed(&what_if).unwrap()) as f64 / 1e6;
+    assert!((21.0..22.0).contains(&left_ms), "{left_ms}: {what_if:?}");
+}
+
+/// A thread at the root of all groups, in no session.
+fn at_root(tid: u32) -> ThreadFacts {
+    ThreadFacts {
+        tid,
+        start_time_ticks: u64::from(tid),
+        allowed: vec![0],
+        priority: Priority { policy: SchedulingPolicy::Other, nice: 0 },
+        clamps: Clamps::default(),
+        groups: Memberships::default(),
+        scheduling_group: SchedulingGroup::default(),
+        weighed: Vec::new(),
+        children_ticks: 0,
+    }
+}
+
+fn of_session(tid: u32, id: u64) -> ThreadFacts {
+    let session = Autogroup { id, nice: 0, is_own: false };
+    ThreadFacts { scheduling_group: SchedulingGroup::Autogroup(session), ..at_root(tid) }
+}
+
+/// Threads 8 and 9 have a CPU for themselves by turns, until thread 7 takes its share of it by this `round`.
+fn after_turns(round: &[u32]) -> String {
+    let woken: String = [7, 8, 9].map(|tid| interrupt(0, 0, 0, tid, 0)).concat();
+    let met = woken + &switch(0, 0, 0, "R", 7) + &switch(0, 1_000, 7, "S", 8);
+    let by_turns: String = (0..50)
+        .map(|round| (1_000 + round * 20_000, 1_000 + round * 20_000 + 10_000))
+        .map(|(of_8, of_9)| switch(0, of_9, 8, "R+", 9) + &switch(0, of_8 + 20_000, 9, "R+", 8))
+        .collect();
+    met + &by_turns + &in_turn(8, 1_001_000, round)
+}
+
+// Verifies TRACE-9.
+#[test]
+fn groups_of_the_device_share_one_weight() {
+    let movable = |tid, hierarchy| {
+        let (group, taken_into) = ("/".to_owned(), "/cgroup/brisk-threads".into());
+        let taken_as = "/brisk-threads".to_owned();
+        let cpu = Some(Membership { hierarchy, group, taken_into, taken_as, whole_process: false });
+        ThreadFacts { groups: Memberships { cpu, cpuset: None }, ..at_root(tid) }
+    };
+    let of_unit = |tid, unit: &str| {
+        let [top, unit] = [("/cgroup".into(), None), (PathBuf::from("/cgroup").join(unit), Some(100))]
+            .map(|(folder, weight)| WeightedGroup { folder, weight });
+        let scheduling_group = SchedulingGroup::Cgroup(unit.folder.clone());
+        ThreadFacts { scheduling_group, weighed: vec![top, unit], ..at_root(tid) }
+    };
+    let bound = |tid| ThreadFacts { allowed: vec![1], ..movable(tid, Hierarchy::Unified) };
+    // A third of the CPU, or half of it beside a group that has the others.
+    let (a_third, half) = (after_turns(&[9, 8, 7]), after_turns(&[9, 7, 8, 7]));
+    // While thread 7 runs for 200 ms, a lower weight gets a ninth of that.
+    let (one_ms, weight_11_ms) = (200.0 / 9.31, 22.0);
+    for (case, threads, text, expected_ms) in [
+        ("nothing is known", None, &a_third, 2.0 * one_ms),
+        ("they may not be moved", Some([7, 8, 9].map(at_root)), &a_third, 2.0 * one_ms),
+        ("version 2", Some([7, 8, 9].map(|tid| movable(tid, Hierarchy::Unified))), &a_third, weight_11_ms),
+        ("version 1", Some([7, 8, 9].map(|tid| movable(tid, Hierarchy::Cpu))), &a_third, one_ms),
+        ("threads bound to CPUs stay where they are", Some([7, 8, 9].map(bound)), &a_third, 2.0 * one_ms),
+        ("one session", Some([7, 8, 9].map(|tid| of_session(tid, 1))), &a_third, 2.0 * one_ms),
+        ("another session", Some([(7, 1), (8, 2), (9, 2)].map(|(tid, id)| of_session(tid, id))), &half, one_ms),
+        ("two sessions", Some([(7, 1), (8, 2), (9, 3)].map(|(tid, id)| of_session(tid, id))), &a_third, one_ms),
+        ("another unit", Some([(7, "a"), (8, "b"), (9, "b")].map(|(tid, id)| of_unit(tid, id))), &half, weight_11_ms),
+    ] {
+        let device = threads.map(|threads| Device { threads: threads.to_vec(), ..ondemand() });
+        let remedies = Remedies { device, ..with(Mechanism::Placement) };
+        let (explanation, what_if) = of_7(text, Some(1_001_000), &remedies);
+        let waited = explanation.parts.iter().filter(|part| part.cause == Cause::Runnable).map(|part| part.ns);
+        let left_ms = (waited.sum::<u64>() - removed(&what_if).unwrap()) as f64 / 1e6;
+        assert!((0.95..1.05).contains(&(left_ms / expected_ms)), "{case}: {left_ms} ms, not {expected_ms}");
+    }
+}
+
+// Verifies TRACE-9.
+#[test]
+fn a_nice_value_decides_nothing_between_sessions() {
+    let placement = PlacementConfig { excluded_commands: vec!["t9".parse().unwrap()], ..PlacementConfig::default() };
+    for (case, sessions, helps) in [("one session", [1, 1, 1], true), ("another one, kept for t9", [1, 2, 2], false)] {
+        let [of_7, of_8, of_9] = sessions;
+        let threads = vec![of_session(7, of_7), of_session(8, of_8), of_session(9, of_9)];
+        let device = Some(Device { threads, ..ondemand() });
+        let remedies = Remedies { device, placement: placement.clone(), ..with(Mechanism::Placement) };
+        let (_, what_if) = self::of_7(&after_turns(&[9, 8, 7]), Some(1_001_000), &remedies);
+        let removed = removed(&what_if);
+        assert_eq!(removed.is_ok(), helps, "{case}: {removed:?}");
+        assert!(helps || removed.unwrap_err().starts_with("nice values do not apply between"), "{case}: {removed:?}");
+    }
+}
+
+// Verifies TRACE-9.
+#[test]
+fn an_application_is_in_the_foreground_from_its_program_on() {
+    let executed = line(0, 1_040_000, 7, "sched_process_exec: filename=/bin/app pid=7 old_pid=7");
+    let left_ms = |text: &str| {
+        let (explanation, what_if) = of_7(text, Some(1_000_000), &with(Mechanism::Placement));
+        let waited = explanation.parts.iter().find(|part| part.cause == Cause::Runnable).unwrap();
+        (waited.ns - removed(&what_if).unwrap()) as f64 / 1e6
+    };
+    let difference_ms = left_ms(&(beside() + &executed)) - left_ms(&beside());
+    // Of the waits in the 40 ms before, 20 ms are left instead of a ninth of them.
+    assert!((17.0..18.5).contains(&difference_ms), "{difference_ms}");
 }
 
 // Verifies TRACE-9.

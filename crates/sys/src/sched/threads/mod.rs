@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use self::files::Files;
 pub use self::files::parse_status;
+pub use self::tracked_thread::NEW_AND_BUSY_DIVISOR;
 use self::tracked_thread::TrackedThread;
 use crate::bpf::{BpfError, Tasks};
 use crate::process::schedstat::Usage;

@@ -13,8 +13,9 @@ const QUIET_DOUBLINGS: u32 = 2;
 const IDLE_DOUBLINGS: u32 = 6;
 /// A thread that was active is sampled every time for this long: it may only have blocked briefly.
 const QUIET_DELAY: Duration = Duration::from_millis(400);
-/// The creation time is read only for threads that ran and waited for more than this part of the time since the last sample.
-const BUSY_DIVISOR: u64 = 10;
+/// What a new thread has used since its creation counts only if it ran and waited for at least this part of the time since the last
+/// sample: only then its creation time is read.
+pub const NEW_AND_BUSY_DIVISOR: u64 = 10;
 
 /// One thread.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ pub(super) fn first_usage(
 ) -> Option<Usage> {
     let used = has.since(Schedstat::default(), now.since(since).as_nanos() as u64);
     // Whether a less busy thread was created just now or has slept is unknown.
-    if used.run_ns + used.wait_ns < used.wall_ns / BUSY_DIVISOR {
+    if used.run_ns + used.wait_ns < used.wall_ns / NEW_AND_BUSY_DIVISOR {
         return None;
     }
     let wall_ns = now.since(born_at().max(since)).as_nanos() as u64;
