@@ -7,6 +7,8 @@ import duckdb
 
 asked = json.load(sys.stdin)
 connection = duckdb.connect()
+# Run by `python3 -c`, DuckDB takes itself to be interactive, and draws the progress of a long query between the answers.
+connection.execute("SET enable_progress_bar = false")
 connection.execute(asked["views"])
 for question in asked["questions"]:
     started = time.monotonic()
