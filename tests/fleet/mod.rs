@@ -1,6 +1,7 @@
 //! `brisk fleet` with the real DuckDB and the real Spark, on simulated fleets of which the truth is known.
 
 mod bad_input;
+mod comparison;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
