@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod comparison;
+mod costs;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
