@@ -1,27 +1,32 @@
 -- Which build is slower than the one before it, on which model?
 --
--- Each build is compared with the one before it on devices that ran both: launches of the same application, boosted or not, and
--- boots, as logarithms. The mean of a device's differences is one observation, so that neither a busy device nor other applications weigh
--- more. Rows of an unknown build are left out, because they can be of several, and builds that fewer than three devices ran. p is that of
--- Student's test, by its normal approximation (Abramowitz and Stegun, 26.7.8 and 26.2.17). q is the smallest rate of false discoveries
--- at which the row is one (Benjamini and Hochberg, 1995), over all rows of this question.
+-- A device is compared with itself: each build that it ran with the one that it ran before, in the order in which builds come to a model.
+-- Launches of the same application, boosted or not, and boots are compared as logarithms. The mean of a device's differences is one
+-- observation, so that neither a busy device nor other applications weigh more. Rows of an unknown build are left out, because they can
+-- be of several, and builds that fewer than three devices ran. p is that of Student's test, by its normal approximation (Abramowitz and
+-- Stegun, 26.7.8 and 26.2.17). q is the smallest rate of false discoveries at which the row is one (Benjamini and Hochberg, 1995), over
+-- all rows of this question.
 WITH runs AS (
-  -- Builds on models, each with a number, so that the larger steps below carry a number in place of three names.
-  SELECT metric, model, build, at_s, row_number() OVER (ORDER BY metric, model, build) AS run
+  -- Builds on models, each with a number, so that the larger steps below carry a number in place of three names. The mean day of its rows
+  -- orders them: it is in the names of folders, and the distance of months does not matter.
+  SELECT metric, model, build, day, CAST(row_number() OVER (ORDER BY metric, model, build) AS INT) AS run
   FROM (
-    SELECT 'launch' AS metric, model, build, avg(CAST(at_s AS DOUBLE)) AS at_s
-    FROM launches
-    WHERE length_ms IS NOT NULL
-    GROUP BY model, build
-    UNION ALL
-    SELECT 'boot' AS metric, model, build, avg(CAST(at_s AS DOUBLE)) AS at_s
-    FROM boots
-    GROUP BY model, build
-  ) AS found
-  WHERE build <> 'unknown'
+    SELECT
+      metric, model, build,
+      avg(CAST(substr(date, 1, 4) AS INT) * 372e0 + CAST(substr(date, 6, 2) AS INT) * 31e0 + CAST(substr(date, 9, 2) AS INT)) AS day
+    FROM (
+      SELECT 'launch' AS metric, model, build, date FROM launches
+      UNION ALL
+      SELECT 'boot' AS metric, model, build, date FROM boots
+    ) AS found
+    WHERE build <> 'unknown'
+    GROUP BY metric, model, build
+  ) AS builds
 ),
 samples AS (
-  SELECT
+  -- The hint is for Spark, which would sort all launches for the join, because it cannot know how few runs there are. DuckDB takes it for a
+  -- comment.
+  SELECT /*+ BROADCAST(runs) */
     run, device, application, boosted,
     CAST(count(*) AS DOUBLE) AS count,
     sum(ln(greatest(length_ms, 1e0))) / count(*) AS mean
@@ -30,24 +35,29 @@ samples AS (
   WHERE length_ms IS NOT NULL
   GROUP BY application, device, run, boosted
   UNION ALL
-  SELECT
-    run, device, 0 AS application, performance_held AS boosted,
+  SELECT /*+ BROADCAST(runs) */
+    run, device, 0 AS application, coalesce(performance_held, false) AS boosted,
     CAST(count(*) AS DOUBLE) AS count,
     sum(ln(greatest(length_ms, 1e0))) / count(*) AS mean
   FROM boots
   JOIN runs ON runs.metric = 'boot' AND runs.model = boots.model AND runs.build = boots.build
-  GROUP BY run, device, performance_held
+  GROUP BY run, device, coalesce(performance_held, false)
 ),
-compared AS (
-  SELECT run
+spans AS (
+  -- The builds of each device.
+  SELECT run, device
   FROM samples
-  GROUP BY run
-  HAVING count(DISTINCT device) > 2
+  GROUP BY run, device
+),
+places AS (
+  SELECT runs.run, metric, row_number() OVER (ORDER BY metric, model, day, build) AS place
+  FROM (SELECT run FROM spans GROUP BY run HAVING count(*) > 2) AS compared
+  JOIN runs ON runs.run = compared.run
 ),
 steps AS (
-  SELECT runs.run, lag(runs.run) OVER (PARTITION BY metric, model ORDER BY at_s, build) AS earlier_run
-  FROM compared
-  JOIN runs ON runs.run = compared.run
+  SELECT spans.run, device, lag(spans.run) OVER (PARTITION BY device, metric ORDER BY place) AS earlier_run
+  FROM spans
+  JOIN places ON places.run = spans.run
 ),
 differences AS (
   SELECT
@@ -55,9 +65,9 @@ differences AS (
     sum(later.count * earlier.count / (later.count + earlier.count) * (later.mean - earlier.mean))
       / sum(later.count * earlier.count / (later.count + earlier.count)) AS difference
   FROM samples AS later
-  JOIN steps ON steps.run = later.run
+  JOIN steps ON steps.run = later.run AND steps.device = later.device
   JOIN samples AS earlier ON earlier.run = steps.earlier_run AND earlier.device = later.device
-    AND earlier.application = later.application AND coalesce(earlier.boosted, false) = coalesce(later.boosted, false)
+    AND earlier.application = later.application AND earlier.boosted = later.boosted
   GROUP BY later.run, steps.earlier_run, later.device
 ),
 figures AS (

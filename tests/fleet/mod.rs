@@ -1,9 +1,15 @@
 //! `brisk fleet` with the real DuckDB and the real Spark, on simulated fleets of which the truth is known.
 
+mod bad_input;
+mod comparison;
+mod costs;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use brisk::fleet::duckdb::DuckDb;
+use brisk::fleet::question::Question;
 use serde_json::Value;
 
 const ASK_SPARK: &str = include_str!("ask_spark.py");
@@ -116,6 +122,20 @@ fn import(folder: &Path, devices: &[Vec<String>]) {
         std::fs::write(folder.join(format!("exports/{device}")), export(device, rows)).unwrap();
     }
     said(folder, &["fleet", "import", "exports", "--to", "fleet"]);
+}
+
+// Verifies FLEET-5.
+#[test]
+fn the_answer_to_a_long_question_is_not_mixed_with_its_progress() {
+    if !has("duckdb") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // After a millisecond, as other questions after two seconds.
+    let sql =
+        "SET progress_bar_time = 1; SELECT count(*) AS found FROM range(20000000) AS numbers(i) WHERE sin(i) > 0.3";
+    let answers = DuckDb::find().unwrap().ask(folder.path(), &[], &[Question { name: "long", sql }]).unwrap();
+    assert!(answers["long"].rows[0]["found"].as_u64() > Some(1_000_000), "{answers:?}");
 }
 
 // Verifies FLEET-5.
@@ -262,6 +282,12 @@ fn spark_answers_as_duckdb_does() {
     let plan = "fleet simulate --devices 90 --days 4 --builds 2 --to fleet --slower-build 2 --model kiosk-1 --percent 8 --quiet";
     said(folder, &plan.split(' ').collect::<Vec<_>>());
     import_proofs(folder);
+    // With a device that contradicts itself, the views are others.
+    let before = [start("b"), boot(1_000_000)];
+    let after = bad_input::altered(&export(1, &before), &[("model\":\"m\"", "model\":\"n\"")]);
+    import(folder, &[before.to_vec()]);
+    std::fs::write(folder.join("exports/2"), after).unwrap();
+    said(folder, &["fleet", "import", "exports", "--to", "fleet"]);
     let report = report(folder);
     std::fs::write(folder.join("ask.py"), ASK_SPARK).unwrap();
     for question in ["regressions", "boots", "launch_loss", "kills", "switched_on", "claims"] {

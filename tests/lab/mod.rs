@@ -22,6 +22,7 @@ mod service;
 mod session;
 mod steps;
 mod systemd;
+mod telemetry;
 mod trace;
 mod undo;
 mod units;

@@ -2,6 +2,7 @@
 //! as pending, and only then moves them to their places. What an interrupted import has not named is removed by the next one,
 //! what it has named is moved.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,9 @@ pub struct Manifest {
     pub rows: u64,
     /// Devices with an accepted export.
     pub devices: u64,
+    /// Devices that contradict themselves, as their hashes are in the tables: none of their rows is in an answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubted: Vec<i64>,
     /// Files, by their path below the folder, that are still to be moved to their places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<String>,
@@ -60,6 +64,8 @@ pub struct Dataset {
     pub devices: Devices,
     /// The hashes of imported files.
     pub files: Files,
+    /// The devices of [`Manifest::doubted`], and those of an import that is under way.
+    pub doubted: BTreeSet<i64>,
 }
 
 /// The manifest of the data set in `folder`, for a reader.
@@ -116,10 +122,12 @@ impl Dataset {
             generation: 0,
             rows: 0,
             devices: 0,
+            doubted: Vec::new(),
             pending: Vec::new(),
         });
-        let (devices, files) = (Devices::new(), Files::new());
-        let mut dataset = Self { folder: folder.to_owned(), durability, _lock: lock, manifest, devices, files };
+        let (devices, files, doubted) = (Devices::new(), Files::new(), manifest.doubted.iter().copied().collect());
+        let mut dataset =
+            Self { folder: folder.to_owned(), durability, _lock: lock, manifest, devices, files, doubted };
         dataset.recover()?;
         dataset.recall()?;
         Ok(dataset)
@@ -136,6 +144,12 @@ impl Dataset {
         self.folder.join(STAGING).join(path.rsplit_once('/').map_or(path, |(_, name)| name))
     }
 
+    /// Whether a device has begun to contradict itself since the last commit.
+    pub fn has_new_doubts(&self) -> bool {
+        // None is ever removed.
+        self.doubted.len() > self.manifest.doubted.len()
+    }
+
     /// Makes the staged files `paths` part of the data set, with `rows` new rows and the hashes of `imported` files.
     ///
     /// # Errors
@@ -146,8 +160,8 @@ impl Dataset {
         state::write_files(&self.state_file("files", generation), imported)?;
         self.sync()?;
         let (schema, rows) = (self.manifest.brisk_fleet_schema, self.manifest.rows + rows);
-        let devices = self.devices.len() as u64;
-        let pending = Manifest { brisk_fleet_schema: schema, generation, rows, devices, pending: paths };
+        let (devices, doubted) = (self.devices.len() as u64, self.doubted.iter().copied().collect());
+        let pending = Manifest { brisk_fleet_schema: schema, generation, rows, devices, doubted, pending: paths };
         self.write_manifest(pending)?;
         self.recover()
     }

@@ -97,13 +97,18 @@ impl DuckDb {
         }
     }
 
-    /// Asks `questions` of the data set in `folder`. The answers are by the questions' names.
+    /// Asks `questions` of the data set in `folder`, without the rows of the devices `doubted`. The answers are by the questions' names.
     ///
     /// # Errors
     /// When a question has no answer.
-    pub fn ask(self, folder: &Path, questions: &[Question]) -> Result<BTreeMap<&'static str, Answer>, DuckDbError> {
+    pub fn ask(
+        self,
+        folder: &Path,
+        doubted: &[i64],
+        questions: &[Question],
+    ) -> Result<BTreeMap<&'static str, Answer>, DuckDbError> {
         // It runs in the folder: no letter of the path can then be taken for a pattern.
-        let views = question::views(question::Engine::DuckDb, folder, "");
+        let views = question::views(question::Engine::DuckDb, folder, "", doubted);
         match self {
             Self::Python => python(folder, &views, questions),
             Self::CommandLine => {

@@ -33,6 +33,9 @@ pub enum Engine {
     Spark,
 }
 
+/// What begins a statement that makes a view.
+const CREATE: &str = "CREATE OR REPLACE TEMPORARY VIEW";
+
 /// The quantiles of 95 % intervals by degrees of freedom (Abramowitz and Stegun, 26.7.5). From 10,000 on, questions use the last one.
 const STUDENT: &str = "SELECT freedom, 1.959964e0 + 2.372271e0 / freedom + 2.822496e0 / power(freedom, 2) \
      + 2.555852e0 / power(freedom, 3) + 1.589534e0 / power(freedom, 4) AS quantile FROM range(2, 10001) AS numbers(freedom)";
@@ -56,27 +59,34 @@ pub fn find(name: &str) -> Option<Question> {
 }
 
 /// Statements that make the views of the data set `folder`, each ended by a semicolon. `prefix` is what leads to the folder from where
-/// the engine runs: empty, or a path that ends with `/`.
-pub fn views(engine: Engine, folder: &Path, prefix: &str) -> String {
+/// the engine runs: empty, or a path that ends with `/`. The views leave out the rows of the devices `doubted`.
+pub fn views(engine: Engine, folder: &Path, prefix: &str, doubted: &[i64]) -> String {
     let mut script = String::new();
     if engine == Engine::Spark {
         // Builds and models that look like numbers are texts as well.
         script += "SET spark.sql.sources.partitionColumnTypeInference.enabled=false;\n";
     }
+    let hashes: Vec<String> = doubted.iter().map(i64::to_string).collect();
+    let but = if hashes.is_empty() { String::new() } else { format!(" WHERE device NOT IN ({})", hashes.join(", ")) };
     for table in Table::ALL {
         let name = table.name();
         let place = format!("{prefix}{name}").replace('\'', "''");
         let source = match engine {
             _ if !folder.join(name).is_dir() => format!("AS {}", nothing(table)),
             Engine::DuckDb => format!(
-                "AS SELECT * FROM read_parquet('{place}/*/*/*/*.parquet', hive_partitioning = true, hive_types_autocast = false)"
+                "AS SELECT * FROM read_parquet('{place}/*/*/*/*.parquet', hive_partitioning = true, hive_types_autocast = false){but}"
             ),
-            Engine::Spark => format!("USING parquet OPTIONS (path '{place}')"),
+            Engine::Spark if but.is_empty() => format!("USING parquet OPTIONS (path '{place}')"),
+            Engine::Spark => {
+                let all = format!("all_{name}");
+                let _ = writeln!(script, "{CREATE} {all} USING parquet OPTIONS (path '{place}');");
+                format!("AS SELECT * FROM {all}{but}")
+            }
         };
         // Writing to a String cannot fail.
-        let _ = writeln!(script, "CREATE OR REPLACE TEMPORARY VIEW {name} {source};");
+        let _ = writeln!(script, "{CREATE} {name} {source};");
     }
-    script + "CREATE OR REPLACE TEMPORARY VIEW student AS " + STUDENT + ";\n"
+    script + CREATE + " student AS " + STUDENT + ";\n"
 }
 
 /// A table without rows, where no device has sent any.
@@ -115,10 +125,24 @@ mod tests {
     fn a_path_is_quoted_and_a_missing_table_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("boots")).unwrap();
-        let script = views(Engine::Spark, folder.path(), "it's/");
+        let script = views(Engine::Spark, folder.path(), "it's/", &[]);
         assert!(script.contains("VIEW boots USING parquet OPTIONS (path 'it''s/boots')"), "{script}");
         assert!(script.contains("VIEW kills AS SELECT CAST(NULL AS BIGINT) AS device, "), "{script}");
-        let script = views(Engine::DuckDb, folder.path(), "");
+        let script = views(Engine::DuckDb, folder.path(), "", &[]);
         assert!(script.contains("read_parquet('boots/*/*/*/*.parquet', hive_partitioning = true"), "{script}");
+        assert!(!script.contains("NOT IN"), "{script}");
+    }
+
+    // Verifies FLEET-3.
+    #[test]
+    fn the_views_leave_doubted_devices_out() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("boots")).unwrap();
+        for (engine, rows) in [(Engine::DuckDb, "read_parquet('boots/"), (Engine::Spark, "all_boots")] {
+            let script = views(engine, folder.path(), "", &[-7, 9]);
+            let begin = format!("{CREATE} boots AS SELECT * FROM {rows}");
+            let view = script.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("{script}"));
+            assert!(view.ends_with(" WHERE device NOT IN (-7, 9);"), "{view}");
+        }
     }
 }

@@ -34,7 +34,8 @@ of them in this import. Files with the same bytes are imported once.
 
 A damaged or cut file, another version of the format, a clock that is off, or a device
 that contradicts what it said before is not used: a copy and the reason are in the
-folder set-aside of the data set. An interrupted import leaves the data set as it was;
+folder set-aside of the data set. No row of such a device is in an answer any more,
+because it is not known when it was right. An interrupted import leaves the data set as it was;
 without FOLDER, an interrupted one is completed.
 
 Examples:
@@ -132,6 +133,10 @@ fn text(report: &Report<'_>) -> String {
     }
     let (rows, devices) = (counted(total.rows, "row"), counted(total.devices, "device"));
     let _ = writeln!(text, "{}: {rows} of {devices}", dataset.display());
+    if !total.doubted.is_empty() {
+        let devices = counted(total.doubted.len() as u64, "device");
+        let _ = writeln!(text, "  in no answer: the rows of {devices} that contradicted what was said before");
+    }
     text
 }
 

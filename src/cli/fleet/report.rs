@@ -54,7 +54,7 @@ struct Report {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let folder = &arguments.dataset;
     let manifest = dataset::manifest(folder)?;
-    let given = DuckDb::find()?.ask(folder, &question::ALL)?;
+    let given = DuckDb::find()?.ask(folder, &manifest.doubted, &question::ALL)?;
     let answers = Answers::of(&given)?;
     let set_aside =
         set_aside::kinds(folder).with_context(|| format!("cannot read what {} set aside", folder.display()))?;

@@ -47,13 +47,13 @@ fn name(name: &str) -> Result<Question, String> {
 /// # Errors
 /// When there is no data set, or standard output cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    dataset::manifest(&arguments.dataset)?;
+    let manifest = dataset::manifest(&arguments.dataset)?;
     let folder = std::path::absolute(&arguments.dataset).context("cannot find the data set")?;
     let engine = match arguments.engine {
         EngineName::Duckdb => Engine::DuckDb,
         EngineName::Spark => Engine::Spark,
     };
-    let mut script = question::views(engine, &folder, &format!("{}/", folder.display()));
+    let mut script = question::views(engine, &folder, &format!("{}/", folder.display()), &manifest.doubted);
     let chosen = if arguments.questions.is_empty() { &question::ALL[..] } else { &arguments.questions };
     for question in chosen {
         script += &format!("\n{};\n", question.sql.trim_end());

@@ -157,7 +157,7 @@ impl Importer {
         self.write_partitions()?;
         let (staged, imported) = (std::mem::take(&mut self.staged), std::mem::take(&mut self.imported));
         let summary = std::mem::take(&mut self.summary);
-        if !imported.is_empty() {
+        if !imported.is_empty() || self.dataset.has_new_doubts() {
             self.dataset.commit(staged, summary.rows, &imported)?;
         }
         // Not before: until the rows are in, the copy may be all that is left of them.
@@ -204,7 +204,8 @@ impl Importer {
         Ok(())
     }
 
-    /// Leaves those rows in `export` that the data set does not have; nothing where it contradicts its device.
+    /// Leaves those rows in `export` that the data set does not have; nothing where it contradicts its device. Which of both is right is
+    /// not known then, so the device is doubted as a whole.
     fn accept<'a>(
         &mut self,
         source: &Source,
@@ -213,6 +214,7 @@ impl Importer {
     ) -> Result<Option<Export<'a>>, DatasetError> {
         let device = self.dataset.devices.entry(export.header.device).or_insert_with(|| Device::of(&export.header));
         if let Err(fault) = device.check(&export.header) {
+            self.dataset.doubted.insert(export.header.device.cast_signed());
             self.refuse(source, &fault)?;
             return Ok(None);
         }

@@ -113,6 +113,14 @@ fn a_device_that_changes_its_model_is_set_aside() {
     assert_eq!(rows(folder.path()), expected);
     let reasons = fs::read_dir(folder.path().join("set-aside")).unwrap();
     assert_eq!(reasons.count(), 2, "the file and its reason");
+    let doubted = || crate::dataset::manifest(folder.path()).unwrap().doubted;
+    assert_eq!(doubted(), [1], "which of its models is right is not known");
+    // An import that finds nothing but another doubt keeps that; what is known already changes nothing.
+    import(folder.path(), &[export(2, 1, 4, "m")]);
+    assert_eq!(doubted(), [1, 2]);
+    let before = tree(folder.path());
+    import(folder.path(), &[export(2, 1, 4, "m"), export(1, 3, 5, "other")]);
+    assert_eq!(tree(folder.path()), before);
 }
 
 #[test]

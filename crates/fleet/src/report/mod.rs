@@ -61,7 +61,14 @@ mod tests {
     use crate::answers::{Boots, Change, Claimed, Kills, Loss, Switched};
 
     fn origin() -> Origin {
-        let manifest = Manifest { brisk_fleet_schema: 1, generation: 2, rows: 30, devices: 3, pending: Vec::new() };
+        let manifest = Manifest {
+            brisk_fleet_schema: 1,
+            generation: 2,
+            rows: 30,
+            devices: 3,
+            doubted: vec![-5],
+            pending: Vec::new(),
+        };
         let set_aside = BTreeMap::from([("half file".to_owned(), 2)]);
         Origin { dataset: "<fleet>".to_owned(), manifest, set_aside }
     }
@@ -164,6 +171,7 @@ mod tests {
             "are 3.0\u{a0}% shorter",
             "512\u{a0}MiB of memory kill 4.00 processes",
             "half file",
+            "The rows of 1 of them are in no answer",
             "refuted on a device: 1 of 1",
             "&#60;fleet&#62;",
         ] {

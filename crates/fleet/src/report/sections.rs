@@ -124,9 +124,13 @@ fn changes(answers: &Answers) -> Section {
     for (metric, title) in
         [("launch", "Launches: change by build and model"), ("boot", "Boots: change by build and model")]
     {
-        let rows = answers.changes.iter().filter(|row| row.metric == metric);
-        let estimates = rows.map(|row| Estimate {
-            label: format!("{} {}", row.model, row.build),
+        let rows = || answers.changes.iter().filter(|row| row.metric == metric);
+        let estimates = rows().map(|row| Estimate {
+            label: match rows().filter(|other| (&other.model, &other.build) == (&row.model, &row.build)).count() {
+                1 => format!("{} {}", row.model, row.build),
+                // Devices that skipped a build come from another one.
+                _ => format!("{} {} after {}", row.model, row.build, row.previous),
+            },
             value: row.change_percent,
             interval: Some([row.low_percent, row.high_percent]),
             series: match row.direction() {
