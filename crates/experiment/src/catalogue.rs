@@ -40,6 +40,8 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("placement-units", include_str!("../../../experiments/placement-units.toml")),
     ("placement-thesis", include_str!("../../../experiments/placement-thesis.toml")),
     ("placement-half-core", include_str!("../../../experiments/placement-half-core.toml")),
+    ("placement-storage", include_str!("../../../experiments/placement-storage.toml")),
+    ("placement-memory", include_str!("../../../experiments/placement-memory.toml")),
     ("placement-browsing", include_str!("../../../experiments/placement-browsing.toml")),
     ("placement-estimate", include_str!("../../../experiments/placement-estimate.toml")),
     ("lookup-hub", include_str!("../../../experiments/lookup-hub.toml")),
