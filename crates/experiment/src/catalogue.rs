@@ -207,13 +207,15 @@ mod tests {
                 "placement-units",
                 "placement-thesis",
                 "placement-half-core",
+                "placement-storage",
+                "placement-memory",
                 "placement-browsing",
                 "placement-estimate"
             ]
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together", "together-slow", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 35);
+        assert_eq!(names(&[], false).unwrap().len(), 37);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);
