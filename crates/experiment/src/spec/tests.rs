@@ -329,7 +329,11 @@ fn combinations_are_points_and_their_mistakes_are_named() {
         ("warm_up = 0", "warm_up = 1", "each block is a run of its own, and warm_up is 0"),
         ("\"hog\", \"hog\"", "\"pig\"", "unknown variant `pig`"),
         ("\"hog\", \"hog\"", "\"backup\"", "programs that use a disk and the `disk` belong together"),
-        ("\"stock\", title = \"\"", "\"stock\", title = \"\", disk_scheduler = \"bfq\"", "need combinations with a disk"),
+        (
+            "\"stock\", title = \"\"",
+            "\"stock\", title = \"\", disk_scheduler = \"bfq\"",
+            "need combinations with a disk",
+        ),
         ("\"stock\", title = \"\"", "\"stock\", title = \"\", swap = \"/dev/a\"", "belongs to other workloads"),
         (
             "[combinations]",
