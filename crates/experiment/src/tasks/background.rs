@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use super::messages::exchange;
 use super::periodic::{MUSIC, PeriodicResult};
-use super::storage::BULK_THREADS;
-use super::{BackgroundReport, JOBS, TaskRunner, join_thread, spawn_named};
+use super::{BackgroundReport, DISK_THREADS, JOBS, TaskRunner, join_thread, spawn_named};
 use crate::spec::BackgroundProgram;
 use brisk_sys::Root;
 use brisk_sys::process::{self, TICK_MS};
@@ -90,7 +89,7 @@ impl TaskRunner {
         thread::scope(|scope| {
             let threads = match what {
                 BackgroundProgram::Compile => JOBS,
-                BackgroundProgram::Backup | BackgroundProgram::Update => BULK_THREADS,
+                BackgroundProgram::Backup | BackgroundProgram::Update => DISK_THREADS,
                 _ => 1,
             };
             let body = || self.run_until_stopped(what, &tally);

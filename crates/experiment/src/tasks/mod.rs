@@ -32,6 +32,8 @@ pub use suite::{ENGINE, Suite};
 const PIECE_MS: u64 = 20;
 /// Processes of a build that live at the same time.
 const JOBS: usize = 2;
+/// Threads of a background program that uses a disk.
+const DISK_THREADS: usize = 8;
 
 /// How tasks run on this device.
 #[derive(Debug, Clone)]

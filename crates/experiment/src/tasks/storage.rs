@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 
-use super::TaskRunner;
 use super::background::Tally;
+use super::{DISK_THREADS, TaskRunner};
 use brisk_base::random::Random;
 
 /// What the foreground reads at a time, and how often a read is due.
@@ -24,8 +24,7 @@ const OPENING_WORK_US: u64 = 500;
 const WORKING_SET_BYTES: usize = 48 << 20;
 const REQUEST_PERIOD: Duration = Duration::from_millis(50);
 const REQUEST_BLOCKS: u32 = 8;
-/// Threads of a background program, what each moves at a time, and after how many pieces it waits until they are written.
-pub(super) const BULK_THREADS: usize = 8;
+/// What each thread of a background program moves at a time, and after how many pieces it waits until they are written.
 const PIECE_BYTES: usize = 64 * 1024;
 const PIECES_WRITTEN_TOGETHER: usize = 16;
 
@@ -41,7 +40,7 @@ impl Disk {
     fn open(path: &Path, is_written: bool) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).write(is_written).open(path)?;
         let bytes = usize::try_from(file.seek(SeekFrom::End(0))?).unwrap_or(usize::MAX);
-        if bytes < BULK_THREADS * PIECE_BYTES {
+        if bytes < DISK_THREADS * PIECE_BYTES {
             return Err(io::Error::other(format!("{} is too small", path.display())));
         }
         // Only what is asked for is read.
@@ -74,8 +73,8 @@ impl Disk {
 
     /// The offsets of the pieces in the part of thread `number`, again and again.
     fn pieces(&self, number: usize) -> impl Iterator<Item = usize> + use<> {
-        let part = self.bytes / BULK_THREADS / PIECE_BYTES * PIECE_BYTES;
-        let start = number % BULK_THREADS * part;
+        let part = self.bytes / DISK_THREADS / PIECE_BYTES * PIECE_BYTES;
+        let start = number % DISK_THREADS * part;
         (start..start + part).step_by(PIECE_BYTES).cycle()
     }
 }
@@ -188,7 +187,7 @@ mod tests {
     fn runner() -> (tempfile::TempDir, TaskRunner) {
         let folder = tempfile::tempdir().unwrap();
         let runner = TaskRunner::of_tests(folder.path());
-        File::create(&runner.disk).unwrap().set_len((4 * BULK_THREADS * PIECE_BYTES) as u64).unwrap();
+        File::create(&runner.disk).unwrap().set_len((4 * DISK_THREADS * PIECE_BYTES) as u64).unwrap();
         (folder, runner)
     }
 
