@@ -159,12 +159,16 @@ pub enum Metric {
     BootOnEight,
     /// The user's wait: how long the foreground's work takes, or the 95th percentile where it is paced.
     Foreground,
+    /// The median of the times of which [`Metric::Foreground`] is the 95th percentile.
+    ForegroundMedian,
     /// The foreground's CPU time as a share of the time in which it was runnable.
     CpuWhileRunnable,
     /// Music periods of 20 ms whose work was not done before the next began.
     MusicMissed,
     /// The background's share of the CPUs while a foreground ran.
     Background,
+    /// What the background moves in bulk while a foreground runs.
+    BackgroundRate,
     /// Migrations of the foreground's threads to another CPU.
     Migrations,
     /// How often another task preempted one of them.
@@ -200,7 +204,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 86] = [
+    pub const ALL: [Self; 88] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -277,9 +281,11 @@ impl Metric {
         Self::BootOnFour,
         Self::BootOnEight,
         Self::Foreground,
+        Self::ForegroundMedian,
         Self::CpuWhileRunnable,
         Self::MusicMissed,
         Self::Background,
+        Self::BackgroundRate,
         Self::Migrations,
         Self::Preemptions,
         Self::CoreChanges,
@@ -388,9 +394,11 @@ impl Metric {
             Self::BootOnFour => (Boots, "predicted on 4 CPUs", "ms", "boot_on_4_ms"),
             Self::BootOnEight => (Boots, "predicted on 8 CPUs", "ms", "boot_on_8_ms"),
             Self::Foreground => (Combinations, "foreground", "ms", "foreground_ms"),
+            Self::ForegroundMedian => (Combinations, "foreground median", "ms", "foreground_median_ms"),
             Self::CpuWhileRunnable => (Combinations, "CPU while runnable", "%", "cpu_while_runnable_percent"),
             Self::MusicMissed => (Combinations, "music missed", "%", "music_missed_percent"),
             Self::Background => (Combinations, "background", "% of a CPU", "background_percent"),
+            Self::BackgroundRate => (Combinations, "background's rate", "MiB/s", "background_mib_per_s"),
             Self::Migrations => (Combinations, "moved to another CPU", "times", "migrations"),
             Self::Preemptions => (Combinations, "CPU taken by others", "times", "preemptions"),
             Self::CoreChanges => (Combinations, "core changes in 1 s samples", "times", "core_changes"),

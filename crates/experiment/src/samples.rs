@@ -114,7 +114,10 @@ impl Samples {
                         rejected: cell.rejected.values().sum(),
                         baseline: arm.baseline,
                         change: self.change(metric, index, experiment.baseline(), point),
-                        higher_is_better: matches!(metric, Metric::Alive | Metric::Single | Metric::Background),
+                        higher_is_better: matches!(
+                            metric,
+                            Metric::Alive | Metric::Single | Metric::Background | Metric::BackgroundRate
+                        ),
                     });
                 }
             }

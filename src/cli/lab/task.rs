@@ -40,6 +40,9 @@ pub struct Arguments {
     /// Where a download is written
     #[arg(long, value_name = "FOLDER", default_value = "/tmp")]
     folder: PathBuf,
+    /// The block device of a program that waits for a disk, which an update overwrites
+    #[arg(long, value_name = "FILE", default_value = "/dev/null")]
+    disk: PathBuf,
 }
 
 fn named<T: Copy + Send + Sync + 'static>(
@@ -57,7 +60,8 @@ fn named<T: Copy + Send + Sync + 'static>(
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let Arguments { turns_per_ms, time_dilation, .. } = *arguments;
-    let runner = TaskRunner { turns_per_ms, time_dilation, program, folder: arguments.folder.clone() };
+    let Arguments { folder, disk, .. } = arguments;
+    let runner = TaskRunner { turns_per_ms, time_dilation, program, folder: folder.clone(), disk: disk.clone() };
     if arguments.piece {
         rustix::thread::set_name(c"compiler")?;
         runner.compile_piece();

@@ -12,19 +12,23 @@ use serde::de::DeserializeOwned;
 
 use super::core_samples::{CoreCounts, CoreSamples, Sampled};
 use super::daemon::Daemon;
+use super::disk;
 use super::groups_by_hand::ControlGroups;
 use super::settings::RunnerSettings;
+use super::swap_device::SwapDevice;
 use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
 use crate::load;
 use crate::metric::Metric;
 use crate::plan::{Line, Plan, Replicate};
-use crate::spec::{Arm, BackgroundProgram, Combination, Combinations, Foreground};
+use crate::spec::{Arm, BackgroundProgram, Combination, Combinations, Foreground, GroupsByHand};
 use crate::tasks::{BackgroundReport, ForegroundReport, Suite, calibrate_rounds};
 use brisk_sys::sched::autogroup;
 use brisk_sys::{BootTime, Root};
 
 /// The folder of a guest's disk for downloads, where its scenario has one.
 const DOWNLOADS: &str = "/downloads";
+/// The lowest `oom_score_adj` of Android's cached applications.
+const CACHED_ADJ: i16 = 900;
 
 /// Runs the replicates of `plan`; see [`super::run`].
 pub(super) fn run(
@@ -52,7 +56,7 @@ pub(super) fn run(
     settings.as_mut().map_or(Ok(()), RunnerSettings::restore)?;
     report(&Line::Device { device: describe(root, None)? })?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let setup = ReplicateSetup { root, folder: &folder, program, turns_per_ms, rounds, suite };
+    let setup = ReplicateSetup { root, combinations, folder: &folder, program, turns_per_ms, rounds, suite };
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         let combination = combinations.at(point).with_context(|| format!("there is no combination {point}"))?;
         if let Some(settings) = &mut settings {
@@ -74,6 +78,7 @@ fn may_place(plan: &Plan, is_root: bool) -> anyhow::Result<()> {
 /// The surroundings of a replicate.
 struct ReplicateSetup<'a> {
     root: &'a Root,
+    combinations: &'a Combinations,
     folder: &'a Path,
     program: PathBuf,
     turns_per_ms: u64,
@@ -83,27 +88,30 @@ struct ReplicateSetup<'a> {
 
 impl ReplicateSetup<'_> {
     fn replicate(&self, replicate: &Replicate, arm: &Arm, combination: &Combination) -> anyhow::Result<Metrics> {
+        self.combinations.disk.as_ref().map_or(Ok(()), |shared| disk::schedule(self.root, shared, arm))?;
+        let swap = arm.swap.as_deref().map(|device| SwapDevice::swap(self.root, device)).transpose()?;
         let mut daemon = match &arm.brisk {
             Some(configuration) => Some(Daemon::start(self.root, self.folder, configuration)?),
             None => None,
         };
         // Before the tasks, which must have ended when their groups are removed.
-        let groups = arm.by_hand.as_ref().map(|by_hand| ControlGroups::make(self.root, by_hand)).transpose()?;
+        let grouped = || self.combinations.grouped.then(GroupsByHand::unlimited);
+        let groups = arm.by_hand.clone().or_else(grouped);
+        let groups = groups.map(|groups| ControlGroups::make(self.root, &groups)).transpose()?;
         let background = if arm.alone { &[][..] } else { &combination.background };
         let mut background_programs =
             background.iter().map(|&what| self.start_background(arm, what)).collect::<anyhow::Result<Vec<_>>>()?;
         if let Some(groups) = &groups {
             background_programs.iter().try_for_each(|task| groups.enter_background(task.child.id()))?;
         }
+        if self.combinations.grouped {
+            let file = |task: &RunningTask| format!("/proc/{}/oom_score_adj", task.child.id());
+            let adj = CACHED_ADJ.to_string();
+            background_programs.iter().try_for_each(|task| self.root.write(file(task), &adj))?;
+        }
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
-        if let Some(nice) = arm.background_nice {
-            if !autogroup::is_enabled(self.root) {
-                bail!("sessions are not scheduled as groups here: kernel.sched_autogroup_enabled is not 1");
-            }
-            for (task, _) in background_programs.iter().zip(background).filter(|(_, what)| !what.is_music()) {
-                let file = format!("/proc/{}/autogroup", task.child.id());
-                self.root.write(file, &nice.to_string())?;
-            }
+        for (task, _) in background_programs.iter().zip(background).filter(|(_, what)| !what.is_music()) {
+            self.deprioritise_by_hand(arm, task.child.id())?;
         }
         background_programs.iter_mut().try_for_each(RunningTask::begin)?;
         let begun = BootTime::now();
@@ -126,9 +134,21 @@ impl ReplicateSetup<'_> {
             daemon.actions()?;
         }
         groups.map_or(Ok(()), ControlGroups::remove)?;
+        swap.map_or(Ok(()), SwapDevice::off)?;
         let mut metrics = figures(front, &reports, lasted_ms);
         metrics.extend(counts.into_iter().flat_map(core_figures));
         Ok(metrics)
+    }
+
+    /// Sets what the arm sets for the background process `pid`.
+    fn deprioritise_by_hand(&self, arm: &Arm, pid: u32) -> anyhow::Result<()> {
+        if let Some(nice) = arm.background_nice {
+            if !autogroup::is_enabled(self.root) {
+                bail!("sessions are not scheduled as groups here: kernel.sched_autogroup_enabled is not 1");
+            }
+            self.root.write(format!("/proc/{pid}/autogroup"), &nice.to_string())?;
+        }
+        arm.background_io_priority.map_or(Ok(()), |wanted| disk::set_priority(self.root, pid, wanted))
     }
 
     fn start_foreground(&self, arm: &Arm, what: Foreground) -> anyhow::Result<RunningTask> {
@@ -152,12 +172,18 @@ impl ReplicateSetup<'_> {
         command.arg("--rounds").arg(self.rounds.to_string()).stdin(Stdio::piped());
         let downloads = Path::new(DOWNLOADS);
         command.arg("--folder").arg(if downloads.is_dir() { downloads } else { self.folder });
+        if let Some(disk) = &self.combinations.disk {
+            command.arg("--disk").arg(Path::new("/dev").join(&disk.name));
+        }
         RunningTask::spawn(command, format!("brisk task {}", what.join(" ")))
     }
 }
 
 fn figures(front: ForegroundReport, reports: &[BackgroundReport], lasted_ms: f64) -> Metrics {
     let mut metrics = Metrics::from([(Metric::Foreground.key().to_owned(), front.foreground_ms)]);
+    if let Some(median_ms) = front.median_ms {
+        metrics.insert(Metric::ForegroundMedian.key().to_owned(), median_ms);
+    }
     if let Some(switches) = front.switches {
         metrics.insert(Metric::Migrations.key().to_owned(), switches.migrations as f64);
         metrics.insert(Metric::Preemptions.key().to_owned(), switches.preemptions as f64);
@@ -168,6 +194,11 @@ fn figures(front: ForegroundReport, reports: &[BackgroundReport], lasted_ms: f64
     if !reports.is_empty() {
         let cpu_ms: f64 = reports.iter().map(|beside| beside.cpu_ms).sum();
         metrics.insert(Metric::Background.key().to_owned(), 100.0 * cpu_ms / lasted_ms);
+    }
+    if reports.iter().any(|beside| beside.moved_bytes.is_some()) {
+        let moved_bytes: u64 = reports.iter().filter_map(|beside| beside.moved_bytes).sum();
+        let mib_per_s = moved_bytes as f64 / f64::from(1 << 20) / (lasted_ms / 1000.0);
+        metrics.insert(Metric::BackgroundRate.key().to_owned(), mib_per_s);
     }
     let (periods, missed) =
         reports.iter().fold((0, 0), |(periods, missed), beside| (periods + beside.periods, missed + beside.missed));
@@ -242,7 +273,7 @@ mod tests {
     // Verifies PLACE-6.
     #[test]
     fn only_root_measures_placement_here() {
-        let combinations = Combinations { settle_ms: [0, 0], list: Vec::new() };
+        let combinations = Combinations { settle_ms: [0, 0], disk: None, grouped: false, list: Vec::new() };
         let arm = |text: &str| toml::from_str(&format!("name = \"a\"\ntitle = \"a\"\n{text}")).unwrap();
         for (text, guarded, is_root, refused) in [
             ("brisk = {}", true, false, true),
@@ -266,9 +297,14 @@ mod tests {
 
     #[test]
     fn the_figures_of_all_neighbours_are_combined() {
-        let beside = |cpu_ms, periods, missed| BackgroundReport { cpu_ms, periods, missed };
+        let beside = |cpu_ms, periods, missed| BackgroundReport { cpu_ms, periods, missed, moved_bytes: None };
         let switches = Some(Switches { migrations: 3, preemptions: 40 });
-        let front = ForegroundReport { foreground_ms: 900.0, switches, cpu_while_runnable_percent: Some(62.5) };
+        let front = ForegroundReport {
+            foreground_ms: 900.0,
+            median_ms: None,
+            switches,
+            cpu_while_runnable_percent: Some(62.5),
+        };
         let found = figures(front, &[beside(50.0, 40, 1), beside(700.0, 0, 0)], 1000.0);
         let expected = [
             ("background_percent", 75.0),
@@ -281,5 +317,9 @@ mod tests {
         assert_eq!(found, expected.map(|(key, figure)| (key.to_owned(), figure)).into());
         let alone = ForegroundReport { switches: None, cpu_while_runnable_percent: None, ..front };
         assert_eq!(figures(alone, &[], 1000.0).len(), 1, "alone");
+        let waiting = ForegroundReport { median_ms: Some(11.0), ..alone };
+        let moved = BackgroundReport { moved_bytes: Some(6 << 20), ..beside(20.0, 0, 0) };
+        let found = figures(waiting, &[moved, moved], 2000.0);
+        assert_eq!((found["foreground_median_ms"], found["background_mib_per_s"]), (11.0, 6.0));
     }
 }

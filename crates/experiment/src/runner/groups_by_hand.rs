@@ -1,4 +1,5 @@
-//! An arm's control groups by hand: made before its background starts, and removed after its foreground has ended.
+//! The control groups of an arm, by hand or without limits: made before its background starts, and removed after its foreground
+//! has ended.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +11,8 @@ use brisk_sys::Root;
 use brisk_sys::cgroup::group;
 use brisk_sys::cgroup::hierarchy::{Mount, mounts};
 
-const FOREGROUND: &str = "by-hand-foreground";
-const BACKGROUND: &str = "by-hand-background";
+const FOREGROUND: &str = "foreground";
+const BACKGROUND: &str = "background";
 /// Where version 2 tells whether the CPUs of a group are really its own.
 const PARTITION: &str = "cpuset.cpus.partition";
 

@@ -16,6 +16,8 @@ mod combinations;
 mod core_samples;
 mod daemon;
 #[cfg(feature = "lab")]
+mod disk;
+#[cfg(feature = "lab")]
 mod driver;
 #[cfg(feature = "lab")]
 mod frequency_samples;
@@ -30,6 +32,8 @@ mod sampler;
 mod settings;
 #[cfg(feature = "lab")]
 mod surroundings;
+#[cfg(feature = "lab")]
+mod swap_device;
 #[cfg(feature = "lab")]
 mod zygote;
 

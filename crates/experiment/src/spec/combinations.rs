@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Arm, Experiment};
+use super::{Arm, Disk, Experiment};
 use crate::claim::{Claim, PointSelector};
 use crate::point::Point;
+use brisk_report::proof::Timekeeping;
 
 /// Separates the names of the foreground and of the background.
 const NAME_SEPARATOR: &str = " / ";
@@ -17,6 +18,12 @@ const NAME_SEPARATOR: &str = " / ";
 pub struct Combinations {
     /// Shortest and longest time that the background runs alone before the foreground starts, in milliseconds.
     pub settle_ms: [u32; 2],
+    /// The disk that the programs share, in the lab.
+    pub disk: Option<Disk>,
+    /// True: in every arm the foreground and the background have a control group each, and the background has the
+    /// `oom_score_adj` of cached applications, as on Android. In the lab.
+    #[serde(default)]
+    pub grouped: bool,
     /// The combinations; each is a point.
     pub list: Vec<Combination>,
 }
@@ -70,6 +77,14 @@ pub enum Foreground {
     Browsing,
     /// A suite of small programs in JavaScript under node.
     Suite,
+    /// A block of 4 KiB from a random place of the disk every 100 ms, for two minutes: the 95th percentile of the times from when
+    /// each was due until it was read.
+    Reads,
+    /// An application that opens: 300 such blocks one after the other, with half a millisecond of work after each.
+    Opening,
+    /// Requests every 50 ms for two minutes, each to eight blocks of 48 MiB that are in the page cache at first: the 95th
+    /// percentile of their times.
+    WorkingSet,
 }
 
 /// A background program.
@@ -92,11 +107,17 @@ pub enum BackgroundProgram {
     Compile,
     /// As in the foreground, without end.
     Messages,
+    /// Eight threads, each of which reads its part of the disk in pieces of 64 KiB.
+    Backup,
+    /// The same number of threads, each of which writes its part in such pieces, and waits for the disk after every sixteen.
+    Update,
+    /// Allocates 20 MiB/s, and frees all at 160 MiB, again and again.
+    Growth,
 }
 
 impl Foreground {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Thread,
         Self::Threads,
         Self::Script,
@@ -110,6 +131,9 @@ impl Foreground {
         Self::Mixed,
         Self::Browsing,
         Self::Suite,
+        Self::Reads,
+        Self::Opening,
+        Self::WorkingSet,
     ];
 
     /// Its name, as experiments write it.
@@ -128,6 +152,9 @@ impl Foreground {
             Self::Mixed => "mixed",
             Self::Browsing => "browsing",
             Self::Suite => "suite",
+            Self::Reads => "reads",
+            Self::Opening => "opening",
+            Self::WorkingSet => "working-set",
         }
     }
 
@@ -138,15 +165,23 @@ impl Foreground {
             Self::Threads => 1800,
             Self::Script | Self::Suite | Self::Periodic | Self::Requests => 3000,
             Self::Frames | Self::HalfCore => 4500,
+            // Beside a background that uses the disk; alone a tenth of it.
+            Self::Opening => 30_000,
             Self::Mixed => 60_000,
+            Self::Reads | Self::WorkingSet => 120_000,
             Self::Browsing => 500_000,
         }
+    }
+
+    /// True for one that reads from the experiment's disk.
+    pub fn uses_disk(self) -> bool {
+        matches!(self, Self::Reads | Self::Opening | Self::WorkingSet)
     }
 }
 
 impl BackgroundProgram {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Music,
         Self::Player,
         Self::Download,
@@ -155,7 +190,19 @@ impl BackgroundProgram {
         Self::Hog,
         Self::Compile,
         Self::Messages,
+        Self::Backup,
+        Self::Update,
+        Self::Growth,
     ];
+
+    /// True for one whose rate is measured: it reads, writes or allocates in bulk.
+    pub fn is_bulk(self) -> bool {
+        matches!(self, Self::Growth) || self.uses_disk()
+    }
+
+    fn uses_disk(self) -> bool {
+        matches!(self, Self::Backup | Self::Update)
+    }
 
     /// True for music, which the user hears: it is not deprioritised by hand.
     pub fn is_music(self) -> bool {
@@ -173,6 +220,9 @@ impl BackgroundProgram {
             Self::Hog => "hog",
             Self::Compile => "compile",
             Self::Messages => "messages",
+            Self::Backup => "backup",
+            Self::Update => "update",
+            Self::Growth => "growth",
         }
     }
 }
@@ -188,6 +238,10 @@ impl Combination {
     /// Its point of the workload.
     pub fn point(&self) -> Point {
         Point::Combination(self.to_string())
+    }
+
+    fn uses_disk(&self) -> bool {
+        self.foreground.uses_disk() || self.background.iter().any(|what| what.uses_disk())
     }
 }
 
@@ -253,17 +307,31 @@ impl Combinations {
         {
             return Some("combinations: each has a background, and none is listed twice".into());
         }
+        if let Some(fault) = self.surroundings_fault(experiment.mode) {
+            return Some(fault);
+        }
         let alone_arms = experiment.arms.iter().filter(|arm| arm.alone);
         let is_invalid_alone_arm = |arm: &&Arm| arm.baseline || arm.brisk.is_some();
         if alone_arms.clone().count() > 1 || alone_arms.clone().any(|arm| is_invalid_alone_arm(&arm)) {
             return Some("one arm is `alone`, and neither the baseline nor with brisk".into());
         }
         let has_unsupported_setting = |arm: &Arm| {
-            let others = arm.lookup.is_some() || arm.swap.is_some() || arm.boot_hold || arm.reads.is_some();
-            others || !arm.beside.is_empty()
+            let others = arm.lookup.is_some() || arm.boot_hold || arm.reads.is_some();
+            others || !arm.beside.is_empty() || arm.swap.is_some() && !self.grouped
         };
         let unsupported_arm = experiment.arms.iter().find(|arm| has_unsupported_setting(arm));
         unsupported_arm.map(|arm| format!("arm {}: what it sets belongs to other workloads", arm.name))
+    }
+
+    /// The first fault in the disk and the groups.
+    fn surroundings_fault(&self, mode: Timekeeping) -> Option<String> {
+        if mode == Timekeeping::Native && (self.grouped || self.disk.is_some()) {
+            return Some("combinations: a disk and groups belong to the lab".into());
+        }
+        if self.list.iter().any(Combination::uses_disk) != self.disk.is_some() {
+            return Some("combinations: programs that use a disk and the `disk` belong together".into());
+        }
+        self.disk.as_ref().and_then(Disk::fault).map(|fault| format!("combinations: disk: {fault}"))
     }
 
     /// The first fault in a claim about them.

@@ -6,6 +6,8 @@ use brisk_sys::cgroup::hierarchy::Hierarchy;
 
 /// The period of a limit of CPU time: the kernel's default.
 const PERIOD_US: u64 = 100_000;
+/// The greatest weight that BFQ accepts.
+const MAXIMUM_STORAGE_WEIGHT: u32 = 1000;
 /// The default weight in version 2, and the shares in version 1 that mean the same.
 const DEFAULT_WEIGHT: u32 = 100;
 const DEFAULT_SHARES: u32 = 1024;
@@ -45,9 +47,19 @@ pub struct GroupByHand {
     pub weight: Option<u32>,
     /// The most CPU time that it gets, in % of one CPU.
     pub maximum_percent: Option<u32>,
+    /// Its weight for disks with the scheduler BFQ (`io.bfq.weight`); 100 is the kernel's default. Version 2 only.
+    pub storage_weight: Option<u32>,
+    /// Memory that is not reclaimed from it while other groups have any (`memory.low`), in MiB. Version 2 only.
+    pub protected_mib: Option<u32>,
 }
 
 impl GroupsByHand {
+    /// Groups of version 2 without limits.
+    pub fn unlimited() -> Self {
+        let [foreground, background] = [GroupByHand::default(), GroupByHand::default()];
+        Self { cgroup: GroupVersion::V2, foreground, background }
+    }
+
     /// The hierarchies in which the groups are made: in version 1 only those whose controller has something to do, since a
     /// cpuset without CPUs accepts no task.
     pub fn hierarchies(&self) -> Vec<Hierarchy> {
@@ -78,7 +90,15 @@ impl GroupsByHand {
         if both.iter().any(|group| group.maximum_percent == Some(0)) {
             return Some("maximum_percent must be above zero");
         }
-        let is_empty = both.iter().all(|group| group.cpus.is_none() && !group.has_cpu_time());
+        let mut storage_weights = both.iter().filter_map(|group| group.storage_weight);
+        if storage_weights.any(|weight| !(1..=MAXIMUM_STORAGE_WEIGHT).contains(&weight)) {
+            return Some("a storage_weight is 1 to 1000");
+        }
+        let needs_version_2 = |group: &&GroupByHand| group.storage_weight.is_some() || group.protected_mib.is_some();
+        if self.cgroup == GroupVersion::V1 && both.iter().any(needs_version_2) {
+            return Some("storage_weight and protected_mib need version 2");
+        }
+        let is_empty = both.iter().all(|group| **group == GroupByHand::default());
         is_empty.then_some("nothing is set")
     }
 }
@@ -98,7 +118,9 @@ impl GroupByHand {
                 let partition = self.exclusive.then(|| "cpuset.cpus.partition=root".to_owned());
                 let weight = self.weight.map(|weight| format!("cpu.weight={weight}"));
                 let limit = quota_us.map(|quota_us| format!("cpu.max={quota_us} {PERIOD_US}"));
-                cpus.chain(partition).chain(weight).chain(limit).collect()
+                let storage = self.storage_weight.map(|weight| format!("io.bfq.weight={weight}"));
+                let protected = self.protected_mib.map(|mib| format!("memory.low={}", u64::from(mib) << 20));
+                cpus.chain(partition).chain(weight).chain(limit).chain(storage).chain(protected).collect()
             }
             Hierarchy::Cpuset => cpus.chain(self.exclusive.then(|| "cpuset.cpu_exclusive=1".to_owned())).collect(),
             Hierarchy::Cpu => {
@@ -143,6 +165,12 @@ mod tests {
         }
         let half = groups("cgroup = 'v1'\nforeground = { weight = 100 }\nbackground = { weight = 100 }");
         assert_eq!(half.hierarchies(), [Hierarchy::Cpu], "a cpuset without CPUs accepts no task");
+        let other =
+            groups("cgroup = 'v2'\nforeground = { storage_weight = 1000, protected_mib = 64 }\nbackground = {}");
+        assert_eq!(other.foreground.settings(Hierarchy::Unified), "io.bfq.weight=1000\tmemory.low=67108864");
+        let of_version_1 = GroupsByHand { cgroup: GroupVersion::V1, ..other };
+        assert_eq!(of_version_1.fault(), Some("storage_weight and protected_mib need version 2"));
+        assert_eq!(GroupsByHand::unlimited().background.settings(Hierarchy::Unified), "");
     }
 
     #[test]
@@ -155,6 +183,9 @@ mod tests {
             ("weight = 0", "", Some("a weight is")),
             ("weight = 10001", "", Some("a weight is")),
             ("maximum_percent = 0", "", Some("maximum_percent must")),
+            ("storage_weight = 1000", "", None),
+            ("storage_weight = 1001", "", Some("a storage_weight is")),
+            ("", "storage_weight = 0", Some("a storage_weight is")),
         ] {
             let text = format!("cgroup = 'v2'\nforeground = {{ {foreground} }}\nbackground = {{ {background} }}");
             let found = groups(&text).fault();

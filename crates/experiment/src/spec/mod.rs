@@ -3,6 +3,8 @@
 #[cfg(feature = "lab")]
 mod combinations;
 #[cfg(feature = "lab")]
+mod disk;
+#[cfg(feature = "lab")]
 mod groups_by_hand;
 mod openings;
 mod validate;
@@ -19,7 +21,11 @@ use super::point::Point;
 use brisk_base::toml_text;
 use brisk_report::proof::Timekeeping;
 #[cfg(feature = "lab")]
+use brisk_sys::io::io_priority::IoPriority;
+#[cfg(feature = "lab")]
 pub use combinations::{BackgroundProgram, Combination, Combinations, Foreground, is_named};
+#[cfg(feature = "lab")]
+pub use disk::Disk;
 #[cfg(feature = "lab")]
 pub use groups_by_hand::{GroupByHand, GroupVersion, GroupsByHand};
 #[cfg(feature = "lab")]
@@ -154,6 +160,12 @@ pub struct Arm {
     /// Control groups for the foreground and the background with fixed limits, in the lab and in an experiment with combinations.
     #[cfg(feature = "lab")]
     pub by_hand: Option<GroupsByHand>,
+    /// The scheduler of the combinations' disk.
+    #[cfg(feature = "lab")]
+    pub disk_scheduler: Option<String>,
+    /// The I/O priority of each neighbour except music, in an experiment with combinations that has a disk.
+    #[cfg(feature = "lab")]
+    pub background_io_priority: Option<IoPriority>,
     /// True for the arm without background, in an experiment with combinations.
     #[serde(default)]
     pub alone: bool,

@@ -328,6 +328,13 @@ fn combinations_are_points_and_their_mistakes_are_named() {
         ("settle_ms = [1800", "settle_ms = [2100", "settle_ms is [shortest, longest]"),
         ("warm_up = 0", "warm_up = 1", "each block is a run of its own, and warm_up is 0"),
         ("\"hog\", \"hog\"", "\"pig\"", "unknown variant `pig`"),
+        ("\"hog\", \"hog\"", "\"backup\"", "programs that use a disk and the `disk` belong together"),
+        (
+            "\"stock\", title = \"\"",
+            "\"stock\", title = \"\", disk_scheduler = \"bfq\"",
+            "need combinations with a disk",
+        ),
+        ("\"stock\", title = \"\"", "\"stock\", title = \"\", swap = \"/dev/a\"", "belongs to other workloads"),
         (
             "[combinations]",
             "boots = { classes = 1, services_ms = 1, system_server_ms = 1, application_ms = 1, bursts = \
@@ -353,6 +360,27 @@ fn combinations_are_points_and_their_mistakes_are_named() {
     }
     let lonely = MINIMAL.replacen("governor = \"performance\"", "alone = true", 1);
     assert!(Experiment::parse("x", &lonely).unwrap_err().to_string().contains("in an experiment with combinations"));
+}
+
+#[test]
+fn programs_of_the_lab_share_a_disk_and_have_groups() {
+    let text = |disk: &str, mode: &str| {
+        let disk = format!("[combinations]\ngrouped = true\ndisk = {disk}");
+        let text = COMBINATIONS.replacen("\"hog\", \"hog\"", "\"backup\"", 1).replacen("[combinations]", &disk, 1);
+        let set = "\"stock\", title = \"\", swap = \"/dev/a\", background_io_priority = { class = \"idle\", data = 0 }";
+        text.replacen("\"stock\", title = \"\"", set, 1).replacen("mode = \"parallel\"\nscenario = \"x\"", mode, 1)
+    };
+    let disk = "{ name = \"nullb0\", scheduler = \"bfq\", requests = 64 }";
+    let parallel = "mode = \"parallel\"\nscenario = \"x\"";
+    assert_eq!(Experiment::parse("x", &text(disk, parallel)).unwrap().points(false).len(), 2);
+    for (disk, mode, expected) in [
+        (disk.replace("nullb0", "../sda"), parallel, "disk: name and scheduler are names, not paths"),
+        (disk.replace("64", "0"), parallel, "disk: requests must be above zero"),
+        (disk.to_owned(), "mode = \"native\"", "a disk and groups belong to the lab"),
+    ] {
+        let error = Experiment::parse("x", &text(&disk, mode)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}\n  wanted {expected}");
+    }
 }
 
 #[test]

@@ -272,6 +272,11 @@ impl Experiment {
 
     #[cfg(feature = "lab")]
     fn by_hand_fault(&self, arm: &Arm) -> Option<String> {
+        let has_disk = self.combinations.as_ref().is_some_and(|combinations| combinations.disk.is_some());
+        if !has_disk && (arm.disk_scheduler.is_some() || arm.background_io_priority.is_some()) {
+            let needs = "disk_scheduler and background_io_priority need combinations with a disk";
+            return Some(format!("arm {}: {needs}", arm.name));
+        }
         let groups = arm.by_hand.as_ref()?;
         let is_possible = self.combinations.is_some() && self.mode != Timekeeping::Native && arm.brisk.is_none();
         let fault = if is_possible { groups.fault()? } else { "is for combinations in the lab, and without brisk" };

@@ -1,14 +1,14 @@
 //! The background programs, which run until standard input ends.
 
 use std::io::{self, BufRead};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use super::messages::exchange;
 use super::periodic::{MUSIC, PeriodicResult};
-use super::{BackgroundReport, JOBS, TaskRunner, join_thread, spawn_named};
+use super::{BackgroundReport, DISK_THREADS, JOBS, TaskRunner, join_thread, spawn_named};
 use crate::spec::BackgroundProgram;
 use brisk_sys::Root;
 use brisk_sys::process::{self, TICK_MS};
@@ -27,6 +27,8 @@ const HOG_MS: u64 = 5;
 pub(super) struct Tally {
     stopped: AtomicBool,
     periods: Mutex<Periods>,
+    moved_bytes: AtomicU64,
+    threads: AtomicUsize,
 }
 
 /// The number of due moments, and of missed ones.
@@ -43,6 +45,20 @@ impl Tally {
 
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// The number of the calling thread, in the order of these calls.
+    pub(super) fn next_thread(&self) -> usize {
+        self.threads.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn add_moved(&self, bytes: usize) {
+        self.moved_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The bytes moved since the start command.
+    pub(super) fn moved(&self) -> u64 {
+        self.moved_bytes.load(Ordering::Relaxed)
     }
 
     fn periods(&self) -> MutexGuard<'_, Periods> {
@@ -71,13 +87,19 @@ impl TaskRunner {
     pub fn run_background(&self, what: BackgroundProgram, commands: &mut dyn BufRead) -> io::Result<BackgroundReport> {
         let tally = Tally::default();
         thread::scope(|scope| {
-            let threads = if what == BackgroundProgram::Compile { JOBS } else { 1 };
+            let threads = match what {
+                BackgroundProgram::Compile => JOBS,
+                BackgroundProgram::Backup | BackgroundProgram::Update => DISK_THREADS,
+                _ => 1,
+            };
             let body = || self.run_until_stopped(what, &tally);
             let handles =
                 (0..threads).map(|_| spawn_named(scope, what.name(), body)).collect::<io::Result<Vec<_>>>()?;
             let report = collect_report(&tally, commands);
+            let moved_bytes = what.is_bulk().then(|| tally.moved());
             tally.stop();
-            handles.into_iter().try_for_each(join_thread).and(report)
+            handles.into_iter().try_for_each(join_thread)?;
+            report.map(|report| BackgroundReport { moved_bytes, ..report })
         })
     }
 
@@ -86,6 +108,9 @@ impl TaskRunner {
             BackgroundProgram::Music => drop(self.run_periodic(MUSIC, tally.counting())),
             BackgroundProgram::Player => self.play(tally.counting())?,
             BackgroundProgram::Messages => exchange(|_| tally.should_run())?,
+            BackgroundProgram::Backup => self.back_up(tally)?,
+            BackgroundProgram::Update => self.update(tally)?,
+            BackgroundProgram::Growth => self.grow(tally),
             _ => {
                 while tally.should_run() {
                     self.run_once(what, tally)?;
@@ -95,7 +120,7 @@ impl TaskRunner {
         Ok(())
     }
 
-    /// One piece of a neighbour that is neither paced nor sends messages.
+    /// One piece of a neighbour that does not run in a loop of its own.
     fn run_once(&self, what: BackgroundProgram, tally: &Tally) -> io::Result<()> {
         match what {
             BackgroundProgram::Compile => self.compile_one()?,
@@ -114,7 +139,10 @@ impl TaskRunner {
             BackgroundProgram::Hog
             | BackgroundProgram::Music
             | BackgroundProgram::Player
-            | BackgroundProgram::Messages => self.work(HOG_MS),
+            | BackgroundProgram::Messages
+            | BackgroundProgram::Backup
+            | BackgroundProgram::Update
+            | BackgroundProgram::Growth => self.work(HOG_MS),
         }
         Ok(())
     }
@@ -127,9 +155,10 @@ fn collect_report(tally: &Tally, commands: &mut dyn BufRead) -> io::Result<Backg
         command?;
         used_ms = self::used_ms()?;
         *tally.periods() = Periods::default();
+        tally.moved_bytes.store(0, Ordering::Relaxed);
     }
     let Periods { all, missed } = *tally.periods();
-    Ok(BackgroundReport { cpu_ms: self::used_ms()? - used_ms, periods: all, missed })
+    Ok(BackgroundReport { cpu_ms: self::used_ms()? - used_ms, periods: all, missed, moved_bytes: None })
 }
 
 /// CPU time of this process and of its exited children so far.
@@ -146,8 +175,7 @@ mod tests {
     #[test]
     fn all_neighbours_end_when_commands_do() {
         let folder = tempfile::tempdir().unwrap();
-        let runner =
-            TaskRunner { turns_per_ms: 1, time_dilation: 1, program: "none".into(), folder: folder.path().to_owned() };
+        let runner = TaskRunner::of_tests(folder.path());
         for what in [
             BackgroundProgram::Music,
             BackgroundProgram::Player,
@@ -156,6 +184,7 @@ mod tests {
             BackgroundProgram::Bursts,
             BackgroundProgram::Hog,
             BackgroundProgram::Messages,
+            BackgroundProgram::Growth,
         ] {
             let report = runner.run_background(what, &mut "begin\n".as_bytes()).unwrap();
             assert!(report.cpu_ms >= 0.0 && report.missed <= report.periods, "{report:?}");

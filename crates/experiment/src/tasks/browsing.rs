@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_renderer_answers_each_request() {
-        let runner = TaskRunner { turns_per_ms: 1, time_dilation: 1, program: "none".into(), folder: "none".into() };
+        let runner = TaskRunner::of_tests("none".as_ref());
         let mut answers = Vec::new();
         runner.render(&[20, 4, 4][..], &mut answers).unwrap();
         assert_eq!(answers, [20, 4, 4]);

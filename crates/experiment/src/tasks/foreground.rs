@@ -14,6 +14,7 @@ use super::messages::exchange;
 use super::periodic::{FRAMES, PeriodicWork, p95, sleep_until};
 use super::{ForegroundReport, JOBS, PIECE_MS, TaskRunner, join_thread, milliseconds, spawn_named};
 use crate::spec::Foreground;
+use crate::statistics::median;
 use brisk_sys::process::schedstat;
 use brisk_sys::sched::thread_switches;
 use brisk_sys::{BootTime, Root};
@@ -54,6 +55,11 @@ impl TaskRunner {
         let begun = Instant::now();
         let duration_ms = u64::from(what.duration_ms());
         let length = Duration::from_millis(duration_ms);
+        let mut median_ms = None;
+        let mut quantiles = |responses_ms: Vec<f64>| {
+            median_ms = Some(median(&responses_ms));
+            Some(p95(responses_ms))
+        };
         let p95_ms = match what {
             Foreground::Thread => {
                 self.work(duration_ms);
@@ -93,10 +99,14 @@ impl TaskRunner {
             Foreground::HalfCore => Some(p95(self.run_periodic_for(HALF_CORE, length).responses_ms)),
             Foreground::Browsing => Some(self.browse(length)?),
             Foreground::Requests => Some(self.answer_requests(length)?),
+            Foreground::Opening => self.open_application().map(|()| None)?,
+            Foreground::Reads => quantiles(self.read_blocks(length)?),
+            Foreground::WorkingSet => quantiles(self.use_working_set(length)?),
         };
         let foreground_ms = p95_ms.unwrap_or_else(|| milliseconds(begun.elapsed()));
         Ok(ForegroundReport {
             foreground_ms,
+            median_ms,
             switches: thread_switches::of_process(&Root::system(), std::process::id()),
             cpu_while_runnable_percent: (what == Foreground::HalfCore).then(cpu_while_runnable_percent).flatten(),
         })
@@ -285,14 +295,15 @@ mod tests {
     // Verifies PROVE-2.
     #[test]
     fn every_foreground_ends_and_has_a_figure() {
-        // So fast that only paced work takes its time; all at once, so that they take it together.
-        let runner = &TaskRunner { turns_per_ms: 1, time_dilation: 1, program: "none".into(), folder: "none".into() };
+        // All at once, so that paced work takes its time together.
+        let runner = &TaskRunner::of_tests("none".as_ref());
         thread::scope(|scope| {
             let handles = Foreground::ALL.map(|what| (what, scope.spawn(move || runner.run_foreground(what, 3))));
             for (what, handle) in handles {
                 let played = handle.join().unwrap();
-                let is_refused = [Foreground::Compile, Foreground::Browsing, Foreground::Suite].contains(&what);
-                assert_eq!(played.is_err(), is_refused, "there is no such program, and no engine");
+                let needs_program = [Foreground::Compile, Foreground::Browsing, Foreground::Suite].contains(&what);
+                let is_refused = needs_program || what.uses_disk();
+                assert_eq!(played.is_err(), is_refused, "there is no such program, no engine and no disk");
                 assert!(is_refused || played.is_ok_and(|front| front.foreground_ms > 0.0), "{what:?}");
             }
         });

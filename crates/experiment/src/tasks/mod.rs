@@ -1,14 +1,16 @@
 //! Simulated programs of the experiments about placement: the foreground, and the background programs.
 //!
 //! Each loads a scheduler as programs of its kind do: by its running time, its waits, and its number of threads or processes.
-//! None of them but the download to disk needs a disk, so that they compete only for CPUs.
+//! Only the download and the programs of `storage` use a disk; the others compete only for CPUs.
 
 mod background;
 mod browsing;
 mod foreground;
+mod growth;
 mod messages;
 mod periodic;
 mod player;
+mod storage;
 mod suite;
 mod transfer;
 
@@ -30,6 +32,8 @@ pub use suite::{ENGINE, Suite};
 const PIECE_MS: u64 = 20;
 /// Processes of a build that live at the same time.
 const JOBS: usize = 2;
+/// Threads of a background program that uses a disk.
+const DISK_THREADS: usize = 8;
 
 /// How tasks run on this device.
 #[derive(Debug, Clone)]
@@ -42,6 +46,8 @@ pub struct TaskRunner {
     pub program: PathBuf,
     /// Where a download is written.
     pub folder: PathBuf,
+    /// The block device of programs that wait for a disk.
+    pub disk: PathBuf,
 }
 
 /// A foreground's report at its end: one JSON line on standard output.
@@ -49,6 +55,9 @@ pub struct TaskRunner {
 pub struct ForegroundReport {
     /// The user's wait, in milliseconds.
     pub foreground_ms: f64,
+    /// The median of the times of which that is the 95th percentile, of a foreground that waits for a disk.
+    #[serde(default)]
+    pub median_ms: Option<f64>,
     /// The switches of its threads that are alive at its end; `None` where the kernel does not report them.
     #[serde(default)]
     pub switches: Option<Switches>,
@@ -66,6 +75,9 @@ pub struct BackgroundReport {
     pub periods: u32,
     /// The periods whose work was not done in time.
     pub missed: u32,
+    /// What a program in bulk has moved, in bytes.
+    #[serde(default)]
+    pub moved_bytes: Option<u64>,
 }
 
 impl TaskRunner {
@@ -104,6 +116,15 @@ impl TaskRunner {
     /// The work of such a process.
     pub fn compile_piece(&self) {
         self.work(PIECE_MS);
+    }
+}
+
+#[cfg(test)]
+impl TaskRunner {
+    /// One so fast that only paced work takes its time; it has no program, and its files are in `folder`.
+    fn of_tests(folder: &std::path::Path) -> Self {
+        let disk = folder.join("disk");
+        Self { turns_per_ms: 1, time_dilation: 1, program: "none".into(), folder: folder.to_owned(), disk }
     }
 }
 

@@ -61,9 +61,13 @@ impl TaskRunner {
 
     /// Works at `pace` for `length`; skipped pieces count as done.
     pub(super) fn run_periodic_for(&self, pace: PeriodicWork, length: Duration) -> PeriodicResult {
-        let period = self.dilated(pace.period);
-        let count = (length.as_secs_f64() / period.as_secs_f64()) as usize;
-        self.run_periodic(pace, |paced| paced.responses_ms.len() + (paced.missed as usize) < count)
+        self.run_at_period_for(pace.period, length, || self.work_us(pace.work_us))
+    }
+
+    /// Does a piece every `period` for `length`; skipped pieces count as done.
+    pub(super) fn run_at_period_for(&self, period: Duration, length: Duration, piece: impl FnMut()) -> PeriodicResult {
+        let count = (length.as_secs_f64() / self.dilated(period).as_secs_f64()) as usize;
+        self.run_at_period((period, 1), piece, |paced| paced.responses_ms.len() + (paced.missed as usize) < count)
     }
 }
 

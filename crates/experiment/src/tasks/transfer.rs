@@ -92,8 +92,7 @@ mod tests {
     #[test]
     fn a_stopped_download_ends_and_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
-        let runner =
-            TaskRunner { turns_per_ms: 1, time_dilation: 1, program: "none".into(), folder: folder.path().to_owned() };
+        let runner = TaskRunner::of_tests(folder.path());
         let tally = Tally::default();
         thread::scope(|scope| {
             let transfer = scope.spawn(|| runner.transfer(&tally));

@@ -19,6 +19,7 @@ use anyhow::{Context, bail};
 
 use super::daemon::Daemon;
 use super::settings::RunnerSettings;
+use super::swap_device::SwapDevice;
 use super::{describe, run_replicates, runtime_folder, sleep_until};
 use crate::applications::Applications;
 use crate::load;
@@ -28,7 +29,7 @@ use crate::spec::{Arm, Openings};
 use brisk_mechanism::memory::killer::kill_log;
 use brisk_mechanism::memory::{learned, writeback_budget};
 use brisk_sys::memory::process_memory::{self, ProcessMemory};
-use brisk_sys::memory::{meminfo, swap_area, swaps, vmstat};
+use brisk_sys::memory::{meminfo, swaps, vmstat};
 use brisk_sys::{BootTime, Root};
 use companion_program::CompanionProgram;
 use cost::CostMeter;
@@ -171,33 +172,6 @@ fn needs_foreground(configuration: &toml::Table) -> bool {
 fn flash_written_kib(root: &Root) -> u64 {
     let text = root.read(FLASH_WRITTEN).unwrap_or_default();
     text.split(',').filter_map(|pages| pages.parse::<u64>().ok()).sum::<u64>() * 4
-}
-
-/// A block device that is swap until it is dropped.
-struct SwapDevice<'a> {
-    root: &'a Root,
-    name: String,
-}
-
-impl<'a> SwapDevice<'a> {
-    fn swap(root: &'a Root, device: &Path) -> anyhow::Result<Self> {
-        let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        swap_area::set_state(root, &name, "on 10")?;
-        Ok(Self { root, name })
-    }
-
-    fn off(mut self) -> anyhow::Result<()> {
-        Ok(swap_area::set_state(self.root, &std::mem::take(&mut self.name), "off")?)
-    }
-}
-
-impl Drop for SwapDevice<'_> {
-    fn drop(&mut self) {
-        // Only after an error: a device that is switched off has no name here.
-        if !self.name.is_empty() {
-            let _ = swap_area::set_state(self.root, &self.name, "off");
-        }
-    }
 }
 
 /// The running applications.
