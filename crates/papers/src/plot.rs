@@ -18,6 +18,8 @@ const GAP: f64 = 12.0;
 const FIGURE_ROOM: f64 = 150.0;
 /// The room left of the bars in a wide drawing, for the row's name.
 const NAME_ROOM: f64 = 200.0;
+/// Some letters begin left of their position.
+const NAME_LEFT: f64 = 2.0;
 
 /// A longer unit is a word.
 const LONGEST_UNIT: usize = 5;
@@ -94,11 +96,11 @@ impl Layout {
     fn row(&self, canvas: &mut Canvas, row: &ComparedRow, top: f64) -> f64 {
         let mut y = top;
         let lines = match self.size {
-            Size::Wide => svg::wrap(&row.what, LABEL_SIZE, NAME_ROOM - 12.0),
-            Size::Narrow => svg::wrap(&row.what, LABEL_SIZE, self.size.width()),
+            Size::Wide => svg::wrap(&row.what, LABEL_SIZE, NAME_ROOM - NAME_LEFT - 12.0),
+            Size::Narrow => svg::wrap(&row.what, LABEL_SIZE, self.size.width() - NAME_LEFT),
         };
         for (index, line) in lines.iter().enumerate() {
-            canvas.text("arm", Anchor::Start, (0.0, top + 12.0 + 16.0 * index as f64), line);
+            canvas.text("arm", Anchor::Start, (NAME_LEFT, top + 12.0 + 16.0 * index as f64), line);
         }
         let name_bottom = top + 16.0 * lines.len() as f64;
         if self.size == Size::Narrow {
