@@ -7,17 +7,14 @@
 -- Stegun, 26.7.8 and 26.2.17). q is the smallest rate of false discoveries at which the row is one (Benjamini and Hochberg, 1995), over
 -- all rows of this question.
 WITH runs AS (
-  -- Builds on models, each with a number, so that the larger steps below carry a number in place of three names. The mean day of its rows
-  -- orders them: it is in the names of folders, and the distance of months does not matter.
-  SELECT metric, model, build, day, CAST(row_number() OVER (ORDER BY metric, model, build) AS INT) AS run
+  -- Builds on models, each with a number, so that the larger steps below carry a number in place of three names.
+  SELECT metric, model, build, at_s, CAST(row_number() OVER (ORDER BY metric, model, build) AS INT) AS run
   FROM (
-    SELECT
-      metric, model, build,
-      avg(CAST(substr(date, 1, 4) AS INT) * 372e0 + CAST(substr(date, 6, 2) AS INT) * 31e0 + CAST(substr(date, 9, 2) AS INT)) AS day
+    SELECT metric, model, build, avg(CAST(at_s AS DOUBLE)) AS at_s
     FROM (
-      SELECT 'launch' AS metric, model, build, date FROM launches
+      SELECT 'launch' AS metric, model, build, at_s FROM launches
       UNION ALL
-      SELECT 'boot' AS metric, model, build, date FROM boots
+      SELECT 'boot' AS metric, model, build, at_s FROM boots
     ) AS found
     WHERE build <> 'unknown'
     GROUP BY metric, model, build
@@ -50,7 +47,7 @@ spans AS (
   GROUP BY run, device
 ),
 places AS (
-  SELECT runs.run, metric, row_number() OVER (ORDER BY metric, model, day, build) AS place
+  SELECT runs.run, metric, row_number() OVER (ORDER BY metric, model, at_s, build) AS place
   FROM (SELECT run FROM spans GROUP BY run HAVING count(*) > 2) AS compared
   JOIN runs ON runs.run = compared.run
 ),

@@ -35,8 +35,8 @@ of them in this import. Files with the same bytes are imported once.
 A damaged or cut file, another version of the format, a clock that is off, or a device
 that contradicts what it said before is not used: a copy and the reason are in the
 folder set-aside of the data set. No row of such a device is in an answer any more,
-because it is not known when it was right. An interrupted import leaves the data set as it was;
-without FOLDER, an interrupted one is completed.
+because it is not known when it was right. An interrupted import leaves the data set as
+it was; without FOLDER, an interrupted one is completed.
 
 Examples:
   brisk fleet import exports --to fleet

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 
+use super::applications::CACHED_ADJ;
 use super::core_samples::{CoreCounts, CoreSamples, Sampled};
 use super::daemon::Daemon;
 use super::disk;
@@ -27,8 +28,6 @@ use brisk_sys::{BootTime, Root};
 
 /// The folder of a guest's disk for downloads, where its scenario has one.
 const DOWNLOADS: &str = "/downloads";
-/// The lowest `oom_score_adj` of Android's cached applications.
-const CACHED_ADJ: i16 = 900;
 
 /// Runs the replicates of `plan`; see [`super::run`].
 pub(super) fn run(

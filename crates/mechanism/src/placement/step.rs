@@ -12,13 +12,11 @@ use brisk_sys::cgroup::hierarchy::Hierarchy;
 use brisk_sys::cgroup::membership::Membership;
 use brisk_sys::cgroup::weight;
 use brisk_sys::cpu::hotplug::format_list;
-use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
+use brisk_sys::sched::priority::{NICE_LEVEL_RATIO, Priority, SchedulingPolicy};
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
 /// The nice value with the lowest weight.
 const MAXIMUM_NICE: i32 = 19;
-/// The ratio of the weights of adjacent nice levels.
-const NICE_LEVEL_RATIO: f64 = 1.25;
 
 /// What is done to background threads for the foreground.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,6 +11,9 @@ use crate::sched::scheduling_attributes::SchedulingAttributes;
 /// Children get the default policy (SCHED_FLAG_RESET_ON_FORK): the only flag that a thread keeps.
 const RESET_ON_FORK: u64 = 0x01;
 
+/// The weight of a nice value by that of the next one (`sched_prio_to_weight` in kernel/sched/core.c).
+pub const NICE_LEVEL_RATIO: f64 = 1.25;
+
 /// A scheduling policy, as far as placement distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -9,12 +9,11 @@ use crate::threads::Index;
 use brisk_mechanism::Target;
 use brisk_sys::cgroup::weight;
 use brisk_sys::cpu::hotplug;
-use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
+use brisk_sys::sched::priority::{NICE_LEVEL_RATIO, Priority, SchedulingPolicy};
 use brisk_sys::sched::scheduling_group::SchedulingGroup;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
-/// The ratio of the weights of adjacent nice levels, and the weight of SCHED_IDLE beside that of nice 0 (kernel/sched/core.c).
-const NICE_LEVEL_RATIO: f64 = 1.25;
+/// The weight of SCHED_IDLE beside that of nice 0 (kernel/sched/core.c).
 const IDLE_SHARE: f64 = 3.0 / 1024.0;
 /// The weight of a control group that competes as a thread of nice 0 does: `cpu.weight` and `cpu.shares` (cgroup-v2.rst, "CPU").
 const GROUP_WEIGHT: f64 = 100.0;

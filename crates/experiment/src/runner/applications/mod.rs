@@ -41,7 +41,7 @@ use process::{ApplicationProcess, PreparedApplication, TapOutcome};
 /// Android's classes: foreground, previous and cached.
 const FOREGROUND_ADJ: i16 = 0;
 const PREVIOUS_ADJ: i16 = 700;
-const CACHED_ADJ: i16 = 900;
+pub(super) const CACHED_ADJ: i16 = 900;
 const CACHED_STEP: i16 = 5;
 /// The application whose pages a single task has, and its class, which no other process has.
 const SINGLE: usize = 0;
