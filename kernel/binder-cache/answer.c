@@ -34,6 +34,20 @@ static void binder_cache_put_buffer(struct binder_proc *proc, struct binder_buff
 		binder_alloc_free_buf(&proc->alloc, buffer);
 }
 
+/*
+ * A reference that is freed is kept for the process's next answer, zeroed as
+ * kzalloc() returns it.  True: it must not be freed.
+ */
+static noinline bool binder_cache_keep_ref(struct binder_ref *ref)
+{
+	struct binder_proc *proc = ref->proc;
+
+	if (!binder_cache_is_bare_ref(ref) || READ_ONCE(proc->cache_spare_ref))
+		return false;
+	memset(ref, 0, sizeof(*ref));
+	return !cmpxchg(&proc->cache_spare_ref, NULL, ref);
+}
+
 /* True if dropping the last strong reference frees @ref without further notifications. */
 static bool binder_cache_is_last(struct binder_proc *proc, const struct binder_ref *ref)
 {
@@ -42,10 +56,8 @@ static bool binder_cache_is_last(struct binder_proc *proc, const struct binder_r
 
 /* The client frees an answer: does what binder_free_buf() does, for one handle. */
 static noinline void binder_cache_free_answer(struct binder_proc *proc,
-					      struct binder_thread *thread,
 					      struct binder_buffer *buffer)
 {
-	struct binder_cache_slot *slot = &thread->cache;
 	struct binder_ref *ref;
 
 	buffer->cache_answer = false;
@@ -66,12 +78,7 @@ static noinline void binder_cache_free_answer(struct binder_proc *proc,
 	}
 	binder_cleanup_ref_olocked(ref);
 	outer_unlock(proc);
-	if (!slot->spare_ref && binder_cache_is_bare_ref(ref)) {
-		memset(ref, 0, sizeof(*ref));
-		slot->spare_ref = ref;
-	} else {
-		binder_free_ref(ref);
-	}
+	binder_free_ref(ref);
 	binder_cache_put_buffer(proc, buffer);
 }
 
@@ -88,8 +95,39 @@ static bool binder_cache_desc_is_less(struct rb_node *a, const struct rb_node *b
 }
 
 /*
+ * Takes @ref's first strong reference to its node, which the manager holds one of;
+ * the node's lock is held.
+ */
+static void binder_cache_acquire_first(struct binder_ref *ref)
+{
+	struct binder_node *node = ref->node;
+	struct binder_proc *owner = node->proc;
+
+	ref->data.strong = 1;
+	if (owner)
+		inner_lock(owner);
+	WARN_ON_ONCE(!node->internal_strong_refs);
+	node->internal_strong_refs++;
+	if (owner)
+		inner_unlock(owner);
+}
+
+/* Takes another strong reference, like binder_inc_ref_olocked(). */
+static void binder_cache_acquire(struct binder_ref *ref)
+{
+	if (ref->data.strong) {
+		ref->data.strong++;
+		return;
+	}
+	spin_lock(&ref->node->lock);
+	binder_cache_acquire_first(ref);
+	spin_unlock(&ref->node->lock);
+}
+
+/*
  * Does what binder_get_ref_for_node_olocked() does with @ref after it has chosen
- * @desc.  It neither sleeps nor drops a lock, because the cache's lock is held.
+ * @desc, and acquires it.  It neither sleeps nor drops a lock, because the cache's
+ * lock is held.
  */
 static void binder_cache_add_ref(struct binder_proc *proc, struct binder_node *node,
 				 struct binder_ref *ref, u32 desc)
@@ -104,28 +142,7 @@ static void binder_cache_add_ref(struct binder_proc *proc, struct binder_node *n
 	rb_add(&ref->rb_node_desc, &proc->refs_by_desc, binder_cache_desc_is_less);
 	spin_lock(&node->lock);
 	hlist_add_head(&ref->node_entry, &node->refs);
-	spin_unlock(&node->lock);
-}
-
-/*
- * Takes another strong reference to a node that the manager holds one of, like
- * binder_inc_ref_olocked().
- */
-static void binder_cache_acquire(struct binder_ref *ref)
-{
-	struct binder_node *node = ref->node;
-	struct binder_proc *owner;
-
-	if (ref->data.strong++)
-		return;
-	spin_lock(&node->lock);
-	owner = node->proc;
-	if (owner)
-		inner_lock(owner);
-	WARN_ON_ONCE(!node->internal_strong_refs);
-	node->internal_strong_refs++;
-	if (owner)
-		inner_unlock(owner);
+	binder_cache_acquire_first(ref);
 	spin_unlock(&node->lock);
 }
 
@@ -191,8 +208,9 @@ static int binder_cache_read_complete(struct binder_proc *proc, struct binder_th
  * Copies the answer to its thread's read buffer: called with the inner lock held,
  * which it releases.  1: the read is over, 0: it continues, or an error.
  */
-static noinline int binder_cache_read(struct binder_proc *proc, struct binder_thread *thread,
-				      void __user **ptr, void __user *end)
+static __always_inline int binder_cache_read_ilocked(struct binder_proc *proc,
+						     struct binder_thread *thread,
+						     void __user **ptr, void __user *end)
 {
 	struct binder_cache_slot *slot = &thread->cache;
 	struct binder_buffer *buffer = slot->buffer;
@@ -237,6 +255,12 @@ fault:
 	return -EFAULT;
 }
 
+static noinline int binder_cache_read(struct binder_proc *proc, struct binder_thread *thread,
+				      void __user **ptr, void __user *end)
+{
+	return binder_cache_read_ilocked(proc, thread, ptr, end);
+}
+
 /* The same if nothing else is to be read first: no need to wait. */
 static noinline int binder_cache_read_first(struct binder_proc *proc,
 					    struct binder_thread *thread,
@@ -253,7 +277,7 @@ static noinline int binder_cache_read_first(struct binder_proc *proc,
 	list_del_init(&work->entry);
 	if (list_empty(&thread->todo))
 		thread->process_todo = false;
-	return binder_cache_read(proc, thread, ptr, end);
+	return binder_cache_read_ilocked(proc, thread, ptr, end);
 }
 
 /* The thread exits without having read: the buffer is freed with the process. */

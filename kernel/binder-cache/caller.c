@@ -55,6 +55,8 @@ static enum binder_cache_count binder_cache_admit(struct binder_proc *proc,
 	    security_binder_transfer_binder(manager_cred, proc->cred))
 		return BINDER_CACHE_REFUSED_LSM;
 	if (!slot->spare_ref)
+		slot->spare_ref = xchg(&proc->cache_spare_ref, NULL);
+	if (!slot->spare_ref)
 		slot->spare_ref = kzalloc(sizeof(*slot->spare_ref), GFP_KERNEL);
 	if (!slot->spare_ref)
 		return BINDER_CACHE_REFUSED_MEMORY;
@@ -104,8 +106,9 @@ static enum binder_cache_count binder_cache_take(struct binder_proc *proc,
 		ref = slot->spare_ref;
 		slot->spare_ref = NULL;
 		binder_cache_add_ref(proc, node, ref, desc);
+	} else {
+		binder_cache_acquire(ref);
 	}
-	binder_cache_acquire(ref);
 	object = (void *)answer->data + answer->offset;
 	object->handle = ref->data.desc;
 	result = BINDER_CACHE_HITS;

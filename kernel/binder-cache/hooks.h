@@ -27,7 +27,8 @@ struct binder_ref;
  * @announces_clients:	binders in this transaction are lazy services
  * @node:		the node of the last handle that the thread sent, only
  *			compared; NULL if it has sent its own binder since
- * @spare_ref:		preallocated reference, zeroed
+ * @spare_ref:		preallocated reference, zeroed; those that the process frees
+ *			are kept for it in the process
  *
  * All except @work, which is on the thread's list, are accessed only by the thread.
  */

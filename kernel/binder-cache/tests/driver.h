@@ -150,6 +150,7 @@ struct binder_proc {
 	bool is_frozen;
 	struct wait_queue freeze_wait;
 	struct binder_buffer *cache_parked;
+	struct binder_ref *cache_spare_ref;
 };
 
 struct binder_node {
