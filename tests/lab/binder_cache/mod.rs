@@ -5,22 +5,28 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use brisk::lab::architecture::Architecture;
 use brisk::lab::{self, GuestFile, Job, Scenario};
 
-use super::{results, run, static_brisk};
+use super::arm64::is_unavailable;
+use super::{results, run};
+use crate::static_brisk::{static_brisk, static_brisk_for_arm64};
 
 fn sources() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/binder-cache/tests")
 }
 
-/// `kernel/binder-cache/tests/hazards.c`, static.
-fn hazards() -> GuestFile {
+/// `kernel/binder-cache/tests/hazards.c`, static, by the compiler for this architecture.
+fn hazards(architecture: &Architecture) -> GuestFile {
     let folder = tempfile::tempdir().unwrap();
+    let is_hosts = architecture.machine == std::env::consts::ARCH;
+    let compiler = if is_hosts { String::new() } else { format!("CC={}gcc", architecture.cross_prefix) };
     let output = Command::new("make")
         .args(["-s", "-C"])
         .arg(sources())
         .arg("hazards")
         .arg(format!("O={}", folder.path().display()))
+        .args((!is_hosts).then_some(compiler))
         .env_remove("MAKEFLAGS")
         .output()
         .expect("make runs; install the packages make and gcc");
@@ -47,16 +53,18 @@ fn said_by_hazards(
 
 /// `command` in a guest of `scenario` that has the hazards' program.
 fn job_beside_hazards(scenario: &str, command: &[&str]) -> Option<Job> {
-    let binary = static_brisk()?;
-    let mut job = Job::new(Scenario::load(scenario).unwrap(), command.iter().copied());
+    let scenario = Scenario::load(scenario).unwrap();
+    let architecture = scenario.architecture();
+    let binary = if architecture.name == "arm64" { static_brisk_for_arm64()? } else { static_brisk()? };
+    let mut job = Job::new(scenario, command.iter().copied());
     // SELinux's hooks are called, and it announces new policies; without a policy it allows everything.
     job.scenario.kernel.command_line.push_str(" security=selinux selinux=1");
     // On a busy host a CPU of the guest may stall for a long time, even during boot.
     job.scenario.kernel.command_line.push_str(" rcupdate.rcu_cpu_stall_suppress=1 nowatchdog no_timer_check ");
-    job.files.push(hazards());
+    job.files.push(hazards(architecture));
     job.binary = Some(binary.to_owned());
     job.timeout = Duration::from_secs(7200);
-    Some(job)
+    (architecture.name != "arm64" || !is_unavailable(&job)).then_some(job)
 }
 
 fn said_by(job: &Job) -> Vec<String> {
@@ -82,6 +90,14 @@ fn no_hazard_of_the_binder_cache_comes_true() {
 #[ignore = "downloads a second kernel's sources; ./dev test --deep"]
 fn no_hazard_of_the_binder_cache_comes_true_on_linux_6_12() {
     check("binder-6.12", &[]);
+}
+
+/// The kernel is configured like Android's.
+// Verifies LOOKUP-1, LOOKUP-2, LOOKUP-7.
+#[test]
+#[ignore = "builds a kernel; ./dev test --deep"]
+fn no_hazard_of_the_binder_cache_comes_true_on_arm64() {
+    check("android-6.12-binder", &[]);
 }
 
 // Verifies LOOKUP-3, LOOKUP-2.
