@@ -215,11 +215,7 @@ static __always_inline int binder_cache_read_ilocked(struct binder_proc *proc,
 	struct binder_cache_slot *slot = &thread->cache;
 	struct binder_buffer *buffer = slot->buffer;
 	bool completes = slot->work.type == BINDER_WORK_CACHED_REPLY;
-	struct binder_transaction_data data = {
-		.target.ptr = 0,
-		.code = slot->code,
-		.flags = slot->flags,
-	};
+	struct binder_transaction_data data BINDER_CACHE_UNSET;
 	u32 __user *command = *ptr;
 
 	/* Space is reserved for the largest command, as in the rest of the driver. */
@@ -232,6 +228,12 @@ static __always_inline int binder_cache_read_ilocked(struct binder_proc *proc,
 	binder_cache_reply_gone(proc);
 	inner_unlock(proc);
 
+	/* every field, and there is no padding: it is copied as it is */
+	data.target.ptr = 0;
+	data.cookie = 0;
+	data.code = slot->code;
+	data.flags = slot->flags;
+	data.sender_pid = 0;
 	data.sender_euid = from_kuid(current_user_ns(), slot->euid);
 	data.data_size = buffer->data_size;
 	data.offsets_size = buffer->offsets_size;
