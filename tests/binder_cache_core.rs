@@ -50,8 +50,8 @@ fn the_core_agrees_with_the_model_in_millions_of_calls() {
     assert!(calls_of_programs(6_000, seed) > 5_000_000);
 }
 
-/// A service becomes lazy, dies, or is released and freed while another thread learns or finds it: every order with two
-/// context switches.
+/// A service becomes lazy, dies, or is released and freed while another thread learns or finds it; a reference is freed while
+/// another thread frees or needs one: every order with two context switches.
 // Verifies LOOKUP-3, LOOKUP-4, LOOKUP-1.
 #[test]
 fn two_threads_in_the_hooks_keep_the_rules_in_every_order() {
@@ -136,6 +136,26 @@ const MISPLACED: &[(&str, &str, &str, &str)] = &[
         "an answer was learnt that must not be",
     ),
     ("caller.c", "cache->core.removals != removals", "false", "freed memory is accessed"),
+    ("answer.c", "memset(ref, 0, sizeof(*ref));", "", "a reference is not zeroed"),
+    (
+        "answer.c",
+        "memset(ref, 0, sizeof(*ref));\n\treturn !cmpxchg(&proc->cache_spare_ref, NULL, ref);",
+        "if (cmpxchg(&proc->cache_spare_ref, NULL, ref))\n\t\treturn false;\n\tmemset(ref, 0, sizeof(*ref));\n\
+         \treturn true;",
+        "a reference is not zeroed",
+    ),
+    (
+        "answer.c",
+        "return !cmpxchg(&proc->cache_spare_ref, NULL, ref);",
+        "proc->cache_spare_ref = ref;\n\treturn true;",
+        "a freed reference is lost, or has two owners",
+    ),
+    (
+        "caller.c",
+        "slot->spare_ref = xchg(&proc->cache_spare_ref, NULL);",
+        "slot->spare_ref = READ_ONCE(proc->cache_spare_ref);",
+        "a freed reference is lost, or has two owners",
+    ),
 ];
 
 // Verifies LOOKUP-1.

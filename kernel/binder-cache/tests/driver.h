@@ -11,6 +11,7 @@
 #include <linux/list.h>
 #include <linux/string.h>
 #include <linux/types.h>
+#include <assert.h>
 #include <stdlib.h>
 
 #include "schedule.h"
@@ -28,9 +29,9 @@
 #define WARN_ON_ONCE(condition)	({ bool _is = (condition); if (_is) fail(#condition); _is; })
 #define IS_ERR(pointer)		((unsigned long)(pointer) > -4096ul)
 #define u64_to_user_ptr(value)	((void *)(uintptr_t)(value))
-#define xchg(place, to)		({ __typeof__(*(place)) _was = *(place); *(place) = (to); _was; })
+#define xchg(place, to)		((__typeof__(*(place)))exchange((void **)(place), to))
 #define cmpxchg(place, from, to) \
-	({ __typeof__(*(place)) _was = *(place); if (_was == (from)) *(place) = (to); _was; })
+	((__typeof__(*(place)))exchange_if((void **)(place), from, to))
 #define DECLARE_STATIC_KEY_FALSE(name)	extern bool name
 #define static_branch_unlikely(key)	(*(key))
 #define time_before(a, b)		((long)((a) - (b)) < 0)

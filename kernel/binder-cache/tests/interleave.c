@@ -26,10 +26,14 @@ static struct binder_cache cache;
 static struct binder_cache_tables tables;
 static struct binder_context binder = { .cache = &cache };
 static struct binder_proc manager, owner, client;
-static struct binder_thread caller, replier;
+static struct binder_thread caller, other_caller, replier;
 static struct binder_node node;
 static int nodes_users;
 static struct binder_ref managers_ref, spare_ref;
+/* Two that the client has dropped; which of them was freed; and new ones. */
+static struct binder_ref dropped_refs[2], *freed_ref, new_refs[2];
+static int new_ref_count;
+static struct binder_buffer answered_in;
 static struct flat_binder_object sent = { .hdr.type = BINDER_TYPE_HANDLE, .handle = 1 };
 static struct binder_buffer sent_in = {
 	.data_size = sizeof(sent), .offsets_size = sizeof(binder_size_t),
@@ -80,6 +84,45 @@ u32 binder_cache_choose_desc(struct binder_proc *proc)
 }
 
 void binder_cache_claim_desc(struct binder_proc *proc, u32 desc) { }
+
+/* Not instrumented: no thread continues within it. */
+__attribute__((__no_sanitize__("thread")))
+void *kzalloc(size_t size, int flags)
+{
+	must_not_hold(OUTER, "memory is allocated under a lock");
+	return memset(&new_refs[new_ref_count++], 0, size);
+}
+
+int security_binder_transaction(const struct cred *from, const struct cred *to)
+{
+	return 0;
+}
+
+int security_binder_transfer_binder(const struct cred *from, const struct cred *to)
+{
+	return 0;
+}
+
+struct binder_buffer *binder_cache_new_buffer(struct binder_alloc *alloc, size_t size)
+{
+	return &answered_in;
+}
+
+void binder_alloc_free_buf(struct binder_alloc *alloc, struct binder_buffer *buffer) { }
+
+bool binder_cache_is_bare_ref(struct binder_ref *ref)
+{
+	return !ref->node;
+}
+
+/* Like the patches. */
+void binder_free_ref(struct binder_ref *ref)
+{
+	if (binder_cache_in_use() && binder_cache_keep_ref(ref))
+		return;
+	freed_ref = ref;
+	free_memory(ref, sizeof(*ref));
+}
 
 static void make_entry(void)
 {
@@ -233,6 +276,79 @@ static void has_a_reference_if_answered(void)
 		fail("a reference does not count");
 }
 
+static void prepare_dropped(void)
+{
+	prepare();
+	caller.cache.spare_ref = NULL;
+	other_caller = caller;
+	INIT_LIST_HEAD(&caller.todo);
+	INIT_LIST_HEAD(&other_caller.todo);
+	dropped_refs[0] = (struct binder_ref){ .proc = &client, .data.desc = 1 };
+	dropped_refs[1] = dropped_refs[0];
+	freed_ref = NULL;
+	new_ref_count = 0;
+}
+
+static void prepare_kept(void)
+{
+	prepare_dropped();
+	binder_free_ref(&dropped_refs[0]);
+	if (client.cache_spare_ref != &dropped_refs[0])
+		fail("a freed reference is not kept");
+}
+
+static void free_one(void)
+{
+	binder_free_ref(&dropped_refs[0]);
+}
+
+static void free_other(void)
+{
+	binder_free_ref(&dropped_refs[1]);
+}
+
+static void need_ref(struct binder_thread *thread)
+{
+	static const struct binder_ref zeroed;
+	struct binder_buffer *buffer;
+
+	if (binder_cache_admit(&client, thread, &cred, sizeof(sent), &buffer) != BINDER_CACHE_HITS)
+		fail("a caller is refused");
+	if (memcmp(thread->cache.spare_ref, &zeroed, sizeof(zeroed)))
+		fail("a reference is not zeroed");
+}
+
+static void need_one(void)
+{
+	need_ref(&caller);
+}
+
+static void need_other(void)
+{
+	need_ref(&other_caller);
+}
+
+/* It is kept, or freed, or a thread has it. */
+static void has_one_owner(const struct binder_ref *ref)
+{
+	int owners = (client.cache_spare_ref == ref) + (freed_ref == ref) +
+		     (caller.cache.spare_ref == ref) + (other_caller.cache.spare_ref == ref);
+
+	if (owners != 1)
+		fail("a freed reference is lost, or has two owners");
+}
+
+static void one_has_an_owner(void)
+{
+	has_one_owner(&dropped_refs[0]);
+}
+
+static void both_have_an_owner(void)
+{
+	has_one_owner(&dropped_refs[0]);
+	has_one_owner(&dropped_refs[1]);
+}
+
 static const struct {
 	const char *what;
 	void (*prepare)(void);
@@ -247,6 +363,9 @@ static const struct {
 	{ "found while its references are counted", prepare_learnt, take, exclude, has_a_reference_if_answered },
 	{ "found while the manager lets it go", prepare_learnt, take, let_go, has_a_reference_if_answered },
 	{ "found while its process ends", prepare_learnt, take, die, has_a_reference_if_answered },
+	{ "dropped while another one is", prepare_dropped, free_one, free_other, both_have_an_owner },
+	{ "dropped while another thread needs a reference", prepare_dropped, free_one, need_one, one_has_an_owner },
+	{ "dropped before two threads need a reference", prepare_kept, need_one, need_other, one_has_an_owner },
 };
 
 int main(void)

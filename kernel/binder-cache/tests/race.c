@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lookups of several processes against a service that is replaced all the time, whose
- * process is killed and started again, while a process tries to unload the driver.
+ * Lookups of two processes, each with two threads, against a service that is replaced
+ * all the time, whose process is killed and started again, while a process tries to
+ * unload the driver.
  * Each service answers with its number; a number below the last one whose
  * registration had returned before the lookup began is stale.  Then a client that
  * rewrites its question while the driver reads it.
@@ -28,6 +29,8 @@
 /* Lookups that find a service before it is replaced, unless that takes too long. */
 #define LOOKUPS	32
 #define LOOKUPS_US	20000
+/* Lookups before one of the service that is never replaced. */
+#define STEADY		4
 
 struct shared {
 	uint64_t last_number;
@@ -175,22 +178,34 @@ static uint64_t find(struct client *c, uint32_t *held, uint64_t *number)
 	return *number;
 }
 
-static void lookup_for_ever(uint64_t times)
+/*
+ * A service that is never replaced: the reference to it is freed each time, and both
+ * threads of a process may get the one that the driver keeps.
+ */
+static void find_steady(struct client *c)
 {
-	uint64_t number = 0;
+	if (lookup(c, "plain") != FOUND)
+		__atomic_add_fetch(&shared->failed, 1, __ATOMIC_RELAXED);
+	free_later(c);
+}
+
+static void *lookup_many(void *lookups)
+{
+	struct client c = { .fd = client.fd };
+	uint64_t times = *(uint64_t *)lookups, number = 0;
 	uint32_t held = 0;
 
-	open_binder(&client, DEVICE, MAP);
 	while (times) {
 		uint64_t life = __atomic_load_n(&shared->life, __ATOMIC_SEQ_CST);
 		bool bereaved = is_bereaved();
 		uint64_t floor = __atomic_load_n(&shared->registered, __ATOMIC_SEQ_CST);
 
-		if (find(&client, &held, &number)) {
+		if (find(&c, &held, &number)) {
 			if (number >> 4 < floor)
 				__atomic_add_fetch(&shared->stale, 1, __ATOMIC_RELAXED);
 			__atomic_add_fetch(&shared->lookups, 1, __ATOMIC_RELAXED);
-			times--;
+			if (!(--times % STEADY))
+				find_steady(&c);
 			continue;
 		}
 		if (__atomic_load_n(&shared->life, __ATOMIC_SEQ_CST) != life)
@@ -199,6 +214,18 @@ static void lookup_for_ever(uint64_t times)
 				   __ATOMIC_RELAXED);
 		usleep(100);
 	}
+	return lookups;
+}
+
+static void lookup_for_ever(uint64_t times)
+{
+	uint64_t each = times / 2;
+	pthread_t thread;
+
+	open_binder(&client, DEVICE, MAP);
+	pthread_create(&thread, NULL, lookup_many, &each);
+	lookup_many(&each);
+	pthread_join(thread, NULL);
 	_exit(0);
 }
 
@@ -212,27 +239,30 @@ static void prepare(void)
 
 bool no_stale_answer(uint64_t lookups)
 {
-	pid_t manager, killer, clients[4];
+	pid_t manager, steady, killer, clients[2];
 	long hits = stat_of("hits");
 	size_t i;
 
 	prepare();
 	shared->life = 1;
 	manager = start_manager(DEVICE);
+	/* far from the numbers of the service that is replaced */
+	steady = start_server(DEVICE, 1ull << 40);
 	killer = fork();
 	if (!killer)
 		kill_for_ever();
 	while (is_bereaved())
 		usleep(1000);
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < ARRAY_SIZE(clients); i++) {
 		clients[i] = fork();
 		if (!clients[i])
-			lookup_for_ever(lookups / 4);
+			lookup_for_ever(lookups / ARRAY_SIZE(clients));
 	}
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < ARRAY_SIZE(clients); i++)
 		waitpid(clients[i], NULL, 0);
 	shared->over = true;
 	waitpid(killer, NULL, 0);
+	end(steady);
 	end(manager);
 	hits = stat_of("hits") - hits;
 	printf("race (%s): %llu lookups, %ld hits, %llu replacements, %llu deaths, "

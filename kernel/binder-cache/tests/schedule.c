@@ -67,6 +67,29 @@ static void access_memory(const void *at, size_t size)
 	must_not_be_freed(at, size);
 }
 
+void *exchange(void **place, void *to)
+{
+	void *was;
+
+	access_memory(place, sizeof(*place));
+	was = *place;
+	*place = to;
+	pass();
+	return was;
+}
+
+void *exchange_if(void **place, const void *from, void *to)
+{
+	void *was;
+
+	access_memory(place, sizeof(*place));
+	was = *place;
+	if (was == from)
+		*place = to;
+	pass();
+	return was;
+}
+
 void free_memory(const void *at, size_t size)
 {
 	freed = at;

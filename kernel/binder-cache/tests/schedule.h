@@ -23,6 +23,10 @@ void drop_lock(struct lock *lock);
 /* Ends the program if the running thread holds a lock of @rank or above. */
 void must_not_hold(int rank, const char *what);
 
+/* Atomic accesses: the other thread may continue before and after one. */
+void *exchange(void **place, void *to);
+void *exchange_if(void **place, const void *from, void *to);
+
 /* Ends the program if a thread accesses this memory before both have ended. */
 void free_memory(const void *at, size_t size);
 
