@@ -215,8 +215,11 @@ static __always_inline int binder_cache_read_ilocked(struct binder_proc *proc,
 	struct binder_cache_slot *slot = &thread->cache;
 	struct binder_buffer *buffer = slot->buffer;
 	bool completes = slot->work.type == BINDER_WORK_CACHED_REPLY;
+	/* each field is set below, and there is no padding: it is copied as it is */
 	struct binder_transaction_data data BINDER_CACHE_UNSET;
 	u32 __user *command = *ptr;
+
+	static_assert(sizeof(data) == 64, "a field that is not set would leak the stack");
 
 	/* Space is reserved for the largest command, as in the rest of the driver. */
 	if (completes &&
@@ -228,7 +231,6 @@ static __always_inline int binder_cache_read_ilocked(struct binder_proc *proc,
 	binder_cache_reply_gone(proc);
 	inner_unlock(proc);
 
-	/* every field, and there is no padding: it is copied as it is */
 	data.target.ptr = 0;
 	data.cookie = 0;
 	data.code = slot->code;
