@@ -5,7 +5,7 @@ use std::path::Path;
 use super::spec::{Experiment, SpecError};
 use brisk_report::proof::Timekeeping;
 
-/// By name, in execution order.
+/// By name, in the order in which they run and a report shows them: all mechanisms together, then each by itself.
 const EXPERIMENTS: &[&[(&str, &str)]] = &[
     #[cfg(feature = "lab")]
     LAB_EXPERIMENTS,
@@ -21,6 +21,9 @@ const DEVICE_EXPERIMENTS: &[(&str, &str)] = &[
 /// Experiments that a device's binary does not carry: those of the lab, and one whose combinations need its programs.
 #[cfg(feature = "lab")]
 const LAB_EXPERIMENTS: &[(&str, &str)] = &[
+    ("together", include_str!("../../../experiments/together.toml")),
+    ("together-slow", include_str!("../../../experiments/together-slow.toml")),
+    ("together-parallel", include_str!("../../../experiments/together-parallel.toml")),
     ("boot-preload", include_str!("../../../experiments/boot-preload.toml")),
     ("boot-bursts", include_str!("../../../experiments/boot-bursts.toml")),
     ("boot-paper", include_str!("../../../experiments/boot-paper.toml")),
@@ -55,9 +58,6 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("memory-victims", include_str!("../../../experiments/memory-victims.toml")),
     ("memory-single", include_str!("../../../experiments/memory-single.toml")),
     ("memory-writeback", include_str!("../../../experiments/memory-writeback.toml")),
-    ("together", include_str!("../../../experiments/together.toml")),
-    ("together-slow", include_str!("../../../experiments/together-slow.toml")),
-    ("together-parallel", include_str!("../../../experiments/together-parallel.toml")),
     ("placement-here", include_str!("../../../experiments/placement-here.toml")),
 ];
 
