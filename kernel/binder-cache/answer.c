@@ -156,10 +156,14 @@ static void binder_cache_deliver(struct binder_proc *proc, struct binder_thread 
 
 	binder_alloc_copy_to_buffer(&proc->alloc, buffer, 0, answer->data,
 				    ALIGN(answer->size, sizeof(u64)) + sizeof(binder_size_t));
-	buffer->debug_id = debug_id;
+	/*
+	 * These fields share a word with @free, which the allocator reads of each buffer
+	 * that it passes.  Nothing else writes to the word of a buffer that is in use.
+	 */
+	data_race(buffer->debug_id = debug_id);
+	data_race(buffer->clear_on_free = !!(answer->flags & TF_CLEAR_BUF));
 	buffer->transaction = NULL;
 	buffer->target_node = NULL;
-	buffer->clear_on_free = !!(answer->flags & TF_CLEAR_BUF);
 	buffer->cache_answer = true;
 	buffer->cache_desc = object->handle;
 
@@ -252,7 +256,7 @@ static __always_inline int binder_cache_read_ilocked(struct binder_proc *proc,
 	if (completes)
 		binder_stat_br(proc, thread, BR_TRANSACTION_COMPLETE);
 	binder_stat_br(proc, thread, BR_REPLY);
-	buffer->allow_user_free = 1;
+	data_race(buffer->allow_user_free = 1); /* as in binder_cache_deliver() */
 	return 1;
 fault:
 	user_access_end();

@@ -82,6 +82,7 @@ static enum binder_cache_count binder_cache_take(struct binder_proc *proc,
 	struct binder_cache_slot *slot = &thread->cache;
 	enum binder_cache_count result = BINDER_CACHE_REFUSED_STALE;
 	struct flat_binder_object *object;
+	struct binder_proc *owner;
 	struct binder_ref *ref;
 	u32 desc = 0;
 
@@ -94,10 +95,11 @@ static enum binder_cache_count binder_cache_take(struct binder_proc *proc,
 		goto out;
 	*answer = entry->answer;
 	result = BINDER_CACHE_REFUSED_SERVICE;
-	if (!READ_ONCE(node->proc))
+	owner = READ_ONCE(node->proc);
+	if (!owner)
 		goto out;
 	result = BINDER_CACHE_REFUSED_CALLER;
-	if (node->proc == proc)
+	if (owner == proc)
 		goto out;
 	result = BINDER_CACHE_REFUSED_MEMORY;
 	if (!ref && !desc)

@@ -25,6 +25,7 @@
 #endif
 #define READ_ONCE(place)	(*(volatile __typeof__(place) *)&(place))
 #define WRITE_ONCE(place, to)	(READ_ONCE(place) = (to))
+#define data_race(expression)	(expression)
 #define smp_load_acquire(place)	READ_ONCE(*(place))
 #define WARN_ON_ONCE(condition)	({ bool _is = (condition); if (_is) fail(#condition); _is; })
 #define IS_ERR(pointer)		((unsigned long)(pointer) > -4096ul)

@@ -26,4 +26,8 @@ sleep 1
 kill "$reader"
 sed -n 's/.*BUG: KCSAN: data-race in //p' /messages | sort | uniq -c |
 	while read -r times pair; do echo "report: $pair ($times times)"; done
+# The first report of each pair, with its stacks.
+awk -F';' '/BUG: KCSAN: data-race in / { shows = !seen[$2]++ }
+	shows && $2 !~ /^=*$/ { print "detail: " $2 }
+	/Reported by Kernel Concurrency Sanitizer/ { shows = 0 }' /messages
 grep -E '^(setup_watchpoints|data_races):' "$kcsan"
