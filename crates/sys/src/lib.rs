@@ -16,6 +16,7 @@ pub mod io;
 pub mod kernel;
 pub mod locked_file;
 pub mod memory;
+pub mod network;
 pub mod open_file;
 pub mod process;
 pub mod root;

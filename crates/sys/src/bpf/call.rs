@@ -3,19 +3,40 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::program::Instruction;
+use super::instruction::Instruction;
 
 const LOAD_PROGRAM: u32 = 5;
 const CREATE_LINK: u32 = 28;
 const CREATE_ITERATOR: u32 = 33;
+const PROGRAM_TYPE_CGROUP_SKB: u32 = 8;
 const PROGRAM_TYPE_TRACING: u32 = 26;
+const ATTACH_TYPE_CGROUP_EGRESS: u32 = 1;
 const ATTACH_TYPE_TRACE_ITERATOR: u32 = 28;
 
 /// The kernel lets only programs with a GPL-compatible licence read its structures and call `bpf_seq_write`. Only the program
 /// that is loaded declares it: that one may be used under the GPL as well as under the licence of the rest.
 const LICENCE: &[u8; 4] = b"GPL\0";
-/// The name that `bpftool prog` shows.
-const NAME: &[u8; 16] = b"brisk_threads\0\0\0";
+/// What a program is for.
+pub(super) enum Kind {
+    /// It is run for each task, by the kernel's function `hook`.
+    TaskIterator {
+        /// Its number in the kernel's types.
+        hook: u32,
+    },
+    /// It is run for each packet that a control group sends.
+    Egress,
+}
+
+impl Kind {
+    /// Its type, where it is attached, and the name that `bpftool prog` shows.
+    fn constants(&self) -> (u32, u32, &'static [u8; 16]) {
+        match self {
+            Self::TaskIterator { .. } => (PROGRAM_TYPE_TRACING, ATTACH_TYPE_TRACE_ITERATOR, b"brisk_threads\0\0\0"),
+            Self::Egress => (PROGRAM_TYPE_CGROUP_SKB, ATTACH_TYPE_CGROUP_EGRESS, b"brisk_egress\0\0\0\0"),
+        }
+    }
+}
+
 /// Room for the verifier's log about a program that it refuses.
 const LOG_BYTES: usize = 16 << 10;
 
@@ -90,20 +111,21 @@ fn bpf<T: Attribute>(command: u32, attribute: &T) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
 }
 
-/// Loads `program`, which attaches to the kernel's function `hook`.
+/// Loads `program`, which is for `kind`.
 ///
 /// # Errors
 /// The kernel's answer, and the last line of the verifier's log, if it wrote one.
-pub(super) fn load(program: &[Instruction], hook: u32) -> Result<OwnedFd, (io::Error, String)> {
+pub(super) fn load(program: &[Instruction], kind: &Kind) -> Result<OwnedFd, (io::Error, String)> {
     let mut log_buffer = vec![0u8; LOG_BYTES];
+    let (program_type, attach_type, name) = kind.constants();
     let mut attribute = LoadProgram {
-        kind: PROGRAM_TYPE_TRACING,
+        kind: program_type,
         instruction_count: program.len() as u32,
         instructions: program.as_ptr().expose_provenance() as u64,
         licence: LICENCE.as_ptr().expose_provenance() as u64,
-        name: *NAME,
-        attach_type: ATTACH_TYPE_TRACE_ITERATOR,
-        attach_btf_id: hook,
+        name: *name,
+        attach_type,
+        attach_btf_id: if let Kind::TaskIterator { hook } = kind { *hook } else { 0 },
         ..LoadProgram::default()
     };
     // The verifier's log takes time and memory, so it is requested only after a failure.
@@ -129,13 +151,14 @@ fn last_log_line(log_buffer: &[u8]) -> String {
     text.lines().map(str::trim).rfind(is_message).unwrap_or_default().to_owned()
 }
 
-/// Links `program` to the iterator of tasks while the link is held; the program runs when an iterator of the link is read.
+/// Attaches `program` for as long as the link is open: an iterator of tasks, which runs when an iterator of the link is read and
+/// has no target, or a program for the packets of the control group `target`.
 ///
 /// # Errors
 /// The kernel's answer.
-pub(super) fn link(program: &OwnedFd) -> io::Result<OwnedFd> {
-    let program = program.as_raw_fd() as u32;
-    bpf(CREATE_LINK, &CreateLink { program, target: 0, attach_type: ATTACH_TYPE_TRACE_ITERATOR, flags: 0 })
+pub(super) fn link(program: &OwnedFd, kind: &Kind, target: u32) -> io::Result<OwnedFd> {
+    let (program, (_, attach_type, _)) = (program.as_raw_fd() as u32, kind.constants());
+    bpf(CREATE_LINK, &CreateLink { program, target, attach_type, flags: 0 })
 }
 
 /// Opens a file of what the linked program writes about all tasks, starting with the first.

@@ -1,10 +1,12 @@
 //! All threads at once, by a BPF program that the kernel runs for each task: the task iterator
-//! (Documentation/bpf/bpf_iterators.rst, Linux 5.8).
+//! (Documentation/bpf/bpf_iterators.rst, Linux 5.8). `egress` is the program for the packets of a control group.
 //!
 //! It needs no libbpf: the program is assembled for the running kernel, whose BTF gives the offsets of what is read.
 
 pub mod btf;
 mod call;
+pub mod egress;
+mod instruction;
 pub mod layout;
 mod program;
 pub mod task;
@@ -19,6 +21,7 @@ use rustix::io::{Errno, read};
 use thiserror::Error;
 
 use self::btf::{BtfError, Types};
+use self::call::Kind;
 use self::layout::Layout;
 use self::task::{RECORD_BYTES, Task};
 use crate::Root;
@@ -90,11 +93,14 @@ impl Tasks {
             let bytes = types().map_err(BpfError::NoTypes)?;
             Layout::of(&Types::parse(&bytes)?)?
         };
-        let program = call::load(&program::assemble(&layout, own), layout.hook).map_err(|(error, log_line)| {
-            let log_line = if log_line.is_empty() { log_line } else { format!(" ({log_line})") };
-            BpfError::Kernel("load the program", error, log_line)
-        })?;
-        let link = call::link(&program).map_err(|error| BpfError::Kernel("link it", error, String::new()))?;
+        let program = call::load(&program::assemble(&layout, own), &Kind::TaskIterator { hook: layout.hook }).map_err(
+            |(error, log_line)| {
+                let log_line = if log_line.is_empty() { log_line } else { format!(" ({log_line})") };
+                BpfError::Kernel("load the program", error, log_line)
+            },
+        )?;
+        let link = call::link(&program, &Kind::TaskIterator { hook: layout.hook }, 0)
+            .map_err(|error| BpfError::Kernel("link it", error, String::new()))?;
         Ok(Self { link })
     }
 

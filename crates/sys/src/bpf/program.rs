@@ -3,24 +3,10 @@
 //! It is assembled by hand, in the instructions of Documentation/bpf/standardization/instruction-set.rst: there are some thirty
 //! of them, and they depend on nothing but the kernel's offsets.
 
+use super::instruction::{EXIT, Instruction, LOAD_32, RESULT, SET_NUMBER, STORE_32, instruction};
 use super::layout::Layout;
 use super::task::{BORN, COMMAND, PADDING, PARENT, PID, RECORD_BYTES, RUN, SLICES, TID, WAIT};
 
-/// One instruction: `struct bpf_insn` of linux/bpf.h.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Instruction {
-    code: u8,
-    /// Source register in the upper half, target register in the lower.
-    registers: u8,
-    offset: i16,
-    value: i32,
-}
-
-const _: () = assert!(size_of::<Instruction>() == 8);
-
-/// Register 0 holds the result of a call, and the program's result.
-const RESULT: u8 = 0;
 /// Registers 1 to 5 are a call's arguments, clobbered by it; 1 is the program's argument at first, later each copied value.
 const VALUE: u8 = 1;
 const ARGUMENT_2: u8 = 2;
@@ -31,18 +17,14 @@ const TASK_POINTER: u8 = 7;
 /// The frame pointer, at the end of the stack.
 const FRAME: u8 = 10;
 
-const LOAD_32: u8 = 0x61;
 const LOAD_64: u8 = 0x79;
-const STORE_32: u8 = 0x63;
 const STORE_64: u8 = 0x7b;
 const STORE_NUMBER_32: u8 = 0x62;
 const ADD_NUMBER: u8 = 0x07;
-const SET_NUMBER: u8 = 0xb7;
 const COPY: u8 = 0xbf;
 const JUMP_IF_NUMBER: u8 = 0x15;
 const JUMP_IF_BITS: u8 = 0x45;
 const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
 
 /// `PF_KTHREAD` of linux/sched.h.
 const PF_KTHREAD: i32 = 0x0020_0000;
@@ -54,10 +36,6 @@ const TASK: i16 = 8;
 
 /// The record lies at the end of the stack, just below [`FRAME`].
 const RECORD: i16 = -(RECORD_BYTES as i16);
-
-fn instruction(code: u8, target: u8, source: u8, offset: i16, value: i32) -> Instruction {
-    Instruction { code, registers: source << 4 | target, offset, value }
-}
 
 /// The program for a kernel with `layout`; the threads of process `own` are left out.
 pub(super) fn assemble(layout: &Layout, own: u32) -> Vec<Instruction> {

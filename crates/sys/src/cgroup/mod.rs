@@ -3,6 +3,7 @@
 
 pub mod group;
 pub mod hierarchy;
+pub mod id;
 pub mod membership;
 pub mod memory;
 pub mod pressure;
