@@ -37,6 +37,7 @@ use brisk::sys::memory::{
     meminfo, process_memory, process_reclaim, psi, swaps, vm_tunables, vmstat, zoneinfo, zram, zram_owner,
     zram_writeback,
 };
+use brisk::sys::network::{netlink, queues, sockets};
 use brisk::sys::process::schedstat;
 use brisk::sys::process::{drm_clients, process_events, process_watch};
 use brisk::sys::sched::{affinity, priority, thread_switches, threads};
@@ -67,6 +68,16 @@ pub fn cpu_lists(bytes: &[u8]) {
         assert!(cpus.is_sorted_by(|one, other| one < other));
         assert_eq!(hotplug::parse_list(&hotplug::format_list(&cpus)), Some(cpus));
     }
+}
+
+pub fn netlink(bytes: &[u8]) {
+    let mut bodies = 0;
+    let _ = netlink::parse(bytes, &mut |body| {
+        bodies += 1;
+        let (queue, socket) = (queues::parse(body), sockets::parse(body));
+        assert!(queue.is_none_or(|queue| queue.kind.len() <= 3 * body.len()) && socket.is_none_or(|_| body.len() > 72));
+    });
+    assert!(bodies <= bytes.len() / 16, "more messages than headers fit");
 }
 
 pub fn process_event_datagram(bytes: &[u8]) {

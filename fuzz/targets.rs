@@ -7,8 +7,8 @@ mod feeds;
 mod seeds;
 
 use seeds::{
-    CPUFREQ, ELF, JOURNAL, KERNEL_TYPES, PERFETTO, PROC_DISKSTATS, PROC_PS, PROC_STAT, PROCESS_COMM, PROCESS_EXEC,
-    PROOF, SHARD, TASKSTATS,
+    CPUFREQ, ELF, JOURNAL, KERNEL_TYPES, NETLINK_QUEUE, NETLINK_SOCKET, PERFETTO, PROC_DISKSTATS, PROC_PS, PROC_STAT,
+    PROCESS_COMM, PROCESS_EXEC, PROOF, SHARD, TASKSTATS,
 };
 
 /// One parser and its seeds.
@@ -38,6 +38,7 @@ pub const TARGETS: &[Target] = &[
         feed: feeds::cpu_lists,
         seeds: &[b"0-3,5,8-11\n", b"0 1 2 3 ", b"7"],
     },
+    Target { name: "netlink", feed: feeds::netlink, seeds: &[NETLINK_QUEUE, NETLINK_SOCKET] },
     Target { name: "process-events", feed: feeds::process_event_datagram, seeds: &[PROCESS_EXEC, PROCESS_COMM] },
     Target {
         name: "control",

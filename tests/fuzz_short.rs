@@ -163,6 +163,7 @@ macro_rules! fuzz_tests {
 fuzz_tests! {
     config: "config",
     cpu_lists: "cpu-lists",
+    netlink: "netlink",
     process_events: "process-events",
     control: "control",
     // Verifies DAEMON-1.

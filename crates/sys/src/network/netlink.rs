@@ -95,11 +95,19 @@ pub fn dump(protocol: Option<Protocol>, kind: u16, body: &[u8], take: &mut dyn F
     ask(protocol, &message(kind, REQUEST | DUMP, body), take)
 }
 
-/// Makes the change `kind` with `body` through NETLINK_ROUTE; an object that is missing is created.
+/// Changes an object of NETLINK_ROUTE by the request `kind` with `body`.
 ///
 /// # Errors
 /// The kernel's answer.
 pub fn change(kind: u16, body: &[u8]) -> io::Result<()> {
+    ask(None, &message(kind, REQUEST | ACKNOWLEDGE, body), &mut |_| ())
+}
+
+/// The same; makes the object where there is none, or in the place of another.
+///
+/// # Errors
+/// The kernel's answer.
+pub fn create(kind: u16, body: &[u8]) -> io::Result<()> {
     ask(None, &message(kind, REQUEST | ACKNOWLEDGE | CREATE, body), &mut |_| ())
 }
 

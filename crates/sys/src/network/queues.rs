@@ -31,7 +31,7 @@ const WITH_BANDS: [&str; 2] = ["pfifo_fast", "prio"];
 pub struct InterfaceQueue {
     /// The interface: `wlan0`.
     pub interface: String,
-    /// The kind of its discipline; of several the one with bands.
+    /// The kind of its discipline; of several the one with bands, or the innermost.
     pub discipline: String,
     /// True where a packet's priority chooses its band.
     pub has_bands: bool,
@@ -79,7 +79,8 @@ pub fn parse(body: &[u8]) -> Option<Discipline> {
     Some(Discipline { interface, kind, sent_bytes, waiting_bytes: waiting_bytes.into() })
 }
 
-/// One queue for each interface that has a name: the sum of its disciplines with bands, or its first discipline.
+/// One queue for each interface that has a name: the sum of its disciplines with bands, or its last discipline. The kernel lists
+/// the outermost first.
 fn queues(disciplines: &[Discipline], name: impl Fn(u32) -> Option<String>) -> Vec<InterfaceQueue> {
     let mut of_interfaces: BTreeMap<u32, InterfaceQueue> = BTreeMap::new();
     for Discipline { interface, kind, sent_bytes, waiting_bytes } in disciplines {
@@ -89,7 +90,7 @@ fn queues(disciplines: &[Discipline], name: impl Fn(u32) -> Option<String>) -> V
                 queue.sent_bytes += sent_bytes;
                 queue.waiting_bytes += waiting_bytes;
             }
-            Some(queue) if queue.has_bands || !has_bands => {}
+            Some(queue) if queue.has_bands => {}
             _ => {
                 let Some(interface_name) = name(*interface) else { continue };
                 let (discipline, sent_bytes, waiting_bytes) = (kind.clone(), *sent_bytes, *waiting_bytes);
@@ -150,7 +151,7 @@ mod tests {
             of(2, "pfifo_fast", 30, 3),
             of(2, "pfifo_fast", 40, 4),
             of(3, "mq", 9, 1),
-            of(3, "fq_codel", 9, 1),
+            of(3, "fq_codel", 8, 2),
             of(1, "tbf", 50, 0),
             of(1, "prio", 49, 20),
             of(8, "prio", 1, 1),
@@ -159,7 +160,7 @@ mod tests {
         let expected = [
             queue("net1", "prio", true, 49, 20),
             queue("net2", "pfifo_fast", true, 70, 7),
-            queue("net3", "mq", false, 9, 1),
+            queue("net3", "fq_codel", false, 8, 2),
         ];
         assert_eq!(queues(&disciplines, name), expected);
     }
