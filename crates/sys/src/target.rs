@@ -70,6 +70,9 @@ pub enum Target {
     },
     /// The weight of a control group of version 2 among its siblings, by its folder: `100`, or `idle`.
     GroupWeight(PathBuf),
+    /// The priority of the packets that a control group of version 2 sends, by its folder: `none`, or a number. It ends with the
+    /// process that holds it.
+    EgressPriority(PathBuf),
     /// The nice value of a session against other sessions, by the number of its autogroup.
     Autogroup(u64),
     /// The profile of a context manager in the binder driver's cache of a context (`kernel/binder-cache`), or `none`.
@@ -88,6 +91,7 @@ impl Target {
             | Self::ZramSwap(_)
             | Self::Group(_)
             | Self::GroupWeight(_)
+            | Self::EgressPriority(_)
             | Self::Autogroup(_)
             | Self::LookupProfile(_) => None,
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
@@ -130,6 +134,7 @@ impl fmt::Display for Target {
             Self::Group(folder) => write!(f, "control group {}", folder.display()),
             Self::GroupMember { tid, .. } => write!(f, "control group of thread {tid}"),
             Self::GroupWeight(folder) => write!(f, "weight of control group {}", folder.display()),
+            Self::EgressPriority(folder) => write!(f, "packets' priority of control group {}", folder.display()),
             Self::Autogroup(id) => write!(f, "nice value of autogroup {id}"),
             Self::LookupProfile(context) => write!(f, "lookup profile of {context}"),
         }

@@ -1,15 +1,17 @@
 //! Answers the questions of mechanisms, one at a time, by reading /proc and /sys.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brisk_mechanism::contract::facts::ThreadOfProcess;
 use brisk_mechanism::{Facts, Question};
+use brisk_sys::cgroup::hierarchy::Hierarchy;
 use brisk_sys::cgroup::memory::samples;
-use brisk_sys::cgroup::{hierarchy, pressure};
+use brisk_sys::cgroup::{hierarchy, id, pressure};
 use brisk_sys::io::{disk_stats, io_priority, process_io};
 use brisk_sys::memory::{process_memory, zram_writeback};
+use brisk_sys::network::{queues, sockets};
 use brisk_sys::process::kinship::KinCache;
 use brisk_sys::process::{ProcessIdentity, life};
 use brisk_sys::system::other_managers;
@@ -26,6 +28,12 @@ pub fn answer(root: &Root, question: &Question) -> Facts {
         Question::StorageUse { group, parents } => storage_use(root, group.as_ref(), parents),
         Question::Threads { processes } => {
             Facts::Threads { threads: processes.iter().flat_map(|&of| threads_of(root, of)).collect() }
+        }
+        Question::NetworkUse { processes, sockets } => network_use(root, processes, *sockets),
+        Question::ControlGroups { ids } => {
+            let mount = hierarchy::unified(root).unwrap_or_default();
+            let groups = id::find(root, &mount, ids);
+            Facts::ControlGroups { mount, groups }
         }
         Question::MemoryGroups => {
             let groups = hierarchy::unified(root).map(|mount| samples(root, &mount)).unwrap_or_default();
@@ -60,6 +68,21 @@ fn storage_use(root: &Root, group: Option<&PathBuf>, parents: &[(ProcessIdentity
     let pids = process_memory::pids(root).unwrap_or_default();
     let moved = pids.into_iter().filter(|pid| *pid != own).filter_map(bytes).collect();
     Facts::StorageUse { busy, moved, members: members.into_iter().collect(), children }
+}
+
+/// What waits in the network's queues, what was sent where that is wanted, and the control groups of `processes`.
+fn network_use(root: &Root, processes: &BTreeSet<u32>, wants_sockets: bool) -> Facts {
+    let mount = hierarchy::unified(root).unwrap_or_default();
+    let group = |pid: &u32| {
+        let text = root.read(format!("/proc/{pid}/cgroup")).ok()?;
+        let group = Path::new(hierarchy::group_in(&text, Hierarchy::Unified)?).to_owned();
+        Some((id::of(root, &id::folder(&mount, &group))?, group))
+    };
+    let groups: BTreeSet<(u64, PathBuf)> = processes.iter().filter_map(group).collect();
+    // A kernel that does not report either was named at the probe.
+    let queues = queues::read(root).unwrap_or_default();
+    let sockets = wants_sockets.then(|| sockets::read(root).unwrap_or_default());
+    Facts::NetworkUse { queues, sockets, groups: groups.into_iter().collect() }
 }
 
 /// The threads of process `of`; empty for a kernel thread.

@@ -10,6 +10,8 @@ use brisk_sys::BootTime;
 use brisk_sys::Target;
 use brisk_sys::cgroup::memory::GroupSample;
 use brisk_sys::io::io_priority::IoPriority;
+use brisk_sys::network::queues::InterfaceQueue;
+use brisk_sys::network::sockets::Socket;
 use brisk_sys::process::ProcessIdentity;
 use brisk_sys::process::kinship::Kin;
 use brisk_sys::system::other_managers::FoundManager;
@@ -33,6 +35,18 @@ pub enum Question {
     Threads {
         /// The processes. Kernel threads and processes that have ended yield none.
         processes: Vec<ProcessIdentity>,
+    },
+    /// What waits in the network's queues.
+    NetworkUse {
+        /// Processes whose control groups are wanted as well.
+        processes: BTreeSet<u32>,
+        /// True: also what each connection has sent.
+        sockets: bool,
+    },
+    /// The control groups with these numbers.
+    ControlGroups {
+        /// The numbers: see [`brisk_sys::cgroup::id`].
+        ids: BTreeSet<u64>,
     },
     /// How much memory control groups hold.
     MemoryGroups,
@@ -75,6 +89,22 @@ pub enum Facts {
     Threads {
         /// In no particular order.
         threads: Vec<ThreadOfProcess>,
+    },
+    /// What waits in the network's queues.
+    NetworkUse {
+        /// The queue of each interface; none where the kernel does not report them.
+        queues: Vec<InterfaceQueue>,
+        /// The TCP connections, where they were asked for.
+        sockets: Option<Vec<Socket>>,
+        /// The control groups of version 2 of the processes, by number and path.
+        groups: Vec<(u64, PathBuf)>,
+    },
+    /// The control groups of version 2 with the numbers. The root is not among them, nor is one that was removed.
+    ControlGroups {
+        /// Where they are mounted.
+        mount: PathBuf,
+        /// Their numbers and paths (`/apps/one`).
+        groups: Vec<(u64, PathBuf)>,
     },
     /// How much memory control groups hold.
     MemoryGroups {

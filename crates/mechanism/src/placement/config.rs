@@ -47,6 +47,8 @@ pub struct PlacementConfig {
     pub excluded_commands: Vec<Glob>,
     /// True: the I/O priority of processes that keep the foreground waiting for storage is lowered as well.
     pub storage: bool,
+    /// True: the packets of background control groups that fill the queue of a network interface get the priority of bulk traffic.
+    pub network: bool,
 }
 
 impl Default for PlacementConfig {
@@ -66,6 +68,7 @@ impl Default for PlacementConfig {
             maximum_threads: 256,
             excluded_commands: Vec::new(),
             storage: false,
+            network: false,
         }
     }
 }

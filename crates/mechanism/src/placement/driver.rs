@@ -17,7 +17,8 @@ impl Mechanism for PlacementPolicy {
         let decision = decision(root, &config, managers.as_deref(), Caller::Daemon);
         let support = probe::support(root, &config, &machine, &decision);
         let lowest = probe::lowest_io_priority(root, &config, support.state == SupportState::Active);
-        self.configure_storage(lowest, &config);
+        let acts_on_network = probe::acts_on_network(root, &config, support.state == SupportState::Active);
+        self.configure(lowest, acts_on_network, &config);
         self.replace(config, support, machine, decisions);
     }
 

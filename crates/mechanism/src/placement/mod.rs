@@ -4,7 +4,8 @@
 //! short-lived, CPU-bound children (`fork_parents`). `groups` finds control groups and sessions that may be deprioritised as a
 //! whole. `gain` bounds the possible gain, `cores` says which CPUs can be reserved, `step` what is changed on a thread, `trial`
 //! whether it helped, `back_off` when a failed step is tried again, and `policy` decides. `resources` reports each process's
-//! share of every resource, and `storage` lowers the I/O priority of threads that keep the foreground waiting for disks.
+//! share of every resource, `storage` lowers the I/O priority of threads that keep the foreground waiting for disks, and `network` the
+//! priority of packets of groups that fill a network interface's queue.
 //! Paper: "Developing scheduler to manage resources for heterogeneous many core systems" (2013), whose rule is `thesis`.
 
 mod ablation;
@@ -15,6 +16,7 @@ pub mod cores;
 mod driver;
 pub mod gain;
 mod groups;
+mod network;
 pub mod policy;
 pub mod probe;
 pub mod resources;

@@ -4,9 +4,11 @@ use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
 use crate::{Support, SupportState};
 use brisk_sys::Root;
+use brisk_sys::bpf::egress;
 use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::cpu::{capacity, hotplug, topology};
 use brisk_sys::io::io_priority::{self, IoPriority};
+use brisk_sys::network::{queues, sockets};
 use brisk_sys::sched::autogroup;
 use brisk_sys::sched::threads::{self, Sensing};
 use brisk_sys::sched::uclamp::Fitting;
@@ -25,6 +27,52 @@ pub(super) fn lowest_io_priority(root: &Root, config: &PlacementConfig, on: bool
         );
     }
     lowest
+}
+
+/// Whether packets of background groups may get a lower priority under `config` where placement is `on`.
+pub(super) fn acts_on_network(root: &Root, config: &PlacementConfig, on: bool) -> bool {
+    on && config.network
+        && network_obstacle(root)
+            .inspect(|(obstacle, _)| tracing::warn!("placement: no packet's priority is lowered: {obstacle}"))
+            .is_none()
+}
+
+/// Why no packet's priority can be lowered on this device, with advice.
+fn network_obstacle(root: &Root) -> Option<(String, &'static str)> {
+    let sockets = || {
+        let error = sockets::read(root).err()?;
+        let reason = format!("the kernel does not report what the sockets of control groups send: {error}");
+        Some((reason, "Use Linux 5.8 or newer with CONFIG_INET_TCP_DIAG."))
+    };
+    egress::unsupported_reason(root).or_else(sockets)
+}
+
+/// What is done for the network, and advice.
+fn network(root: &Root, config: &PlacementConfig) -> (String, &'static str) {
+    if !config.network {
+        return (String::new(), "");
+    }
+    if let Some((obstacle, advice)) = network_obstacle(root) {
+        return (format!("; no packet's priority is lowered: {obstacle}"), advice);
+    }
+    let queues = queues::read(root).unwrap_or_default();
+    let list = |has_bands: bool| -> Vec<String> {
+        let listed = queues.iter().filter(|queue| queue.has_bands == has_bands);
+        listed.map(|queue| format!("{} ({})", queue.interface, queue.discipline)).collect()
+    };
+    match (list(true), list(false)) {
+        (with_bands, _) if !with_bands.is_empty() => (
+            format!(
+                "; packets of background groups that fill a queue get the lowest band on {}",
+                with_bands.join(", ")
+            ),
+            "",
+        ),
+        (_, others) => (
+            format!("; no network queue has bands, so that no packet's priority counts: {}", others.join(", ")),
+            "fq_codel and cake share a link among flows themselves; elsewhere choose pfifo_fast or prio (tc-prio(8)).",
+        ),
+    }
 }
 
 /// The online CPUs with their capacities and the effect of clamps. A device that does not report its CPUs has one.
@@ -72,8 +120,10 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
     let clamp = machine.smallest_core_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
     let clamp = clamp.unwrap_or_default();
     let (seen, advice) = sensing(root, config.sensing);
-    let reason = format!("{what}; bulk threads are restricted by {by}{clamp} where a trial shows that it helps{seen}");
-    support(SupportState::Active, reason, &advice)
+    let (network, network_advice) = network(root, config);
+    let reason =
+        format!("{what}; bulk threads are restricted by {by}{clamp} where a trial shows that it helps{seen}{network}");
+    support(SupportState::Active, reason, if advice.is_empty() { network_advice } else { &advice })
 }
 
 /// The interface for samples of threads where it is not the default, and advice where it is not the configured one.

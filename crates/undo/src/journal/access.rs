@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::holder::{Holder, has_possible_original};
 use super::{JournalError, Lease, RestoreOutcome, limit};
 use brisk_sys::binder::cache;
+use brisk_sys::bpf::egress::{self, EgressPriority};
 use brisk_sys::cgroup::{group, hierarchy, weight};
 use brisk_sys::cpu::{governor, hotplug};
 use brisk_sys::io::io_priority;
@@ -34,6 +35,8 @@ pub(super) struct Access {
     /// The cgroup mounts; read on first use.
     mounts: Vec<hierarchy::Mount>,
     autogroups: Autogroups,
+    /// The priorities of packets that this process holds, by the folders of their groups.
+    egress: BTreeMap<PathBuf, EgressPriority>,
 }
 
 #[derive(Debug)]
@@ -53,6 +56,7 @@ impl Access {
             pending: BTreeMap::new(),
             mounts: Vec::new(),
             autogroups: Autogroups::default(),
+            egress: BTreeMap::new(),
         }
     }
 
@@ -107,6 +111,7 @@ impl Access {
             Target::ZramSwap(name) => swap_area::state(&self.root, name),
             Target::Group(folder) => Ok(group::state(&self.root, folder).to_owned()),
             Target::GroupWeight(folder) => weight::read(&self.root, folder),
+            Target::EgressPriority(folder) => self.egress_priority(folder),
             Target::Autogroup(id) => self.autogroups.read(&self.root, *id).map(|nice| nice.to_string()),
             Target::LookupProfile(context) => cache::profile(&self.root, context),
             Target::GroupMember { hierarchy, tid, start_time_ticks } => {
@@ -167,6 +172,7 @@ impl Access {
             Target::Group(folder) if value.starts_with(group::ABSENT) => group::remove(&self.root, folder, value),
             Target::Group(folder) => group::make(&self.root, folder, value),
             Target::GroupWeight(folder) => weight::write(&self.root, folder, value),
+            Target::EgressPriority(folder) => self.set_egress_priority(folder, value),
             Target::Autogroup(id) => {
                 let invalid = || DeviceError::malformed(Path::new(autogroup::FILE), "a nice value", value);
                 self.autogroups.write(&self.root, *id, autogroup::parse_nice(value).ok_or_else(invalid)?)
@@ -370,6 +376,29 @@ impl Access {
         self.tunables
             .get_mut(file)
             .ok_or_else(|| DeviceError::io(&self.root.path(file), Operation::Read, io::ErrorKind::NotFound))
+    }
+
+    /// The priority that this process holds; another one that held it has ended, and with it the priority.
+    fn egress_priority(&mut self, folder: &Path) -> Result<String, DeviceError> {
+        let held = self.egress.get(folder).and_then(|held| held.of(&self.root, folder));
+        if held.is_none() {
+            self.egress.remove(folder);
+        }
+        if !self.root.is_folder(folder) {
+            return Err(DeviceError::io(&self.root.path(folder), Operation::Read, io::ErrorKind::NotFound));
+        }
+        Ok(held.map_or_else(|| egress::NONE.to_owned(), |priority| priority.to_string()))
+    }
+
+    fn set_egress_priority(&mut self, folder: &Path, value: &str) -> Result<(), DeviceError> {
+        if value == egress::NONE {
+            self.egress.remove(folder);
+            return Ok(());
+        }
+        let invalid = || DeviceError::malformed(folder, "a priority of packets", value);
+        let priority = value.parse().map_err(|_| invalid())?;
+        self.egress.insert(folder.to_owned(), EgressPriority::attach(&self.root, folder, priority)?);
+        Ok(())
     }
 
     fn clamps(&self, tid: u32, operation: Operation) -> Result<uclamp::Clamps, DeviceError> {

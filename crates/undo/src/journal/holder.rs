@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::Lease;
 use brisk_sys::binder::cache;
+use brisk_sys::bpf::egress;
 use brisk_sys::cgroup::hierarchy::{self, Mount};
 use brisk_sys::cgroup::{group, memory};
 use brisk_sys::cpu::hotplug::CPU_FOLDER;
@@ -84,7 +85,7 @@ impl Holder {
             | Target::ZramSize(name)
             | Target::ZramSwap(name) => matches!(self, Self::Daemon | Self::Memory) && zram::is_name(name),
             Target::Group(folder) => self == Self::Daemon && group::is_brisk_group(folder) && is_group(folder),
-            Target::GroupWeight(folder) => self == Self::Daemon && is_group(folder),
+            Target::GroupWeight(folder) | Target::EgressPriority(folder) => self == Self::Daemon && is_group(folder),
             Target::Autogroup(_) => self == Self::Daemon,
             Target::LookupProfile(context) => self == Self::Daemon && cache::is_context(context),
             Target::UtilizationClampMinimum { .. }
@@ -108,6 +109,7 @@ pub(super) fn has_possible_original(lease: &Lease) -> bool {
         Target::Group(_) => original.starts_with(group::ABSENT),
         Target::GroupMember { .. } => hierarchy::is_plain(original),
         Target::Autogroup(_) => autogroup::parse_nice(original).is_some(),
+        Target::EgressPriority(_) => original == egress::NONE,
         _ => true,
     }
 }
@@ -214,6 +216,9 @@ mod tests {
             (Target::GroupWeight("/sys/fs/cgroup/kiosk".into()), "d"),
             (Target::GroupWeight("/sys/fs/cgroup".into()), ""),
             (Target::GroupWeight("/proc/1/root/tmp".into()), ""),
+            (Target::EgressPriority("/sys/fs/cgroup/backup".into()), "d"),
+            (Target::EgressPriority("/sys/fs/cgroup".into()), ""),
+            (Target::EgressPriority("/proc/1/root/tmp".into()), ""),
             (Target::Autogroup(12), "d"),
             (Target::CpuAffinity { tid, start_time_ticks }, "d"),
             (Target::Priority { tid, start_time_ticks }, "d"),
@@ -238,6 +243,8 @@ mod tests {
             (Target::Autogroup(12), "-20", true),
             (Target::Autogroup(12), "20", false),
             (Target::Autogroup(12), "", false),
+            (Target::EgressPriority("/sys/fs/cgroup/backup".into()), "none", true),
+            (Target::EgressPriority("/sys/fs/cgroup/backup".into()), "257", false),
             (member.clone(), "/apps", true),
             (member, "/../../tmp", false),
         ] {

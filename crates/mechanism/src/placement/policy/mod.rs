@@ -13,6 +13,7 @@ use super::config::{PlacementConfig, Rule};
 use super::cores::Machine;
 use super::gain::Window;
 use super::groups::task_groups::TaskGroups;
+use super::network::NetworkContention;
 use super::step::{Step, StepKind};
 use super::storage_contention::StorageContention;
 use super::thesis;
@@ -97,6 +98,8 @@ pub struct PlacementPolicy {
     unconfined_light: BTreeSet<u32>,
     /// Background processes that keep the foreground waiting for storage.
     storage: StorageContention,
+    /// Background groups that fill the queue of a network interface.
+    network: NetworkContention,
     /// Other managers of priorities.
     deference: Deference,
     questions: Vec<Question>,
@@ -169,6 +172,7 @@ impl PlacementPolicy {
             is_start: true,
             unconfined_light: BTreeSet::new(),
             storage: StorageContention::default(),
+            network: NetworkContention::default(),
             deference: Deference::new(Job::Priorities),
             questions: Vec::new(),
             probe_requested: false,
@@ -288,15 +292,18 @@ impl PlacementPolicy {
         }
     }
 
-    /// Takes the lowest I/O priority that a thread can get; `None` where nothing is done about storage.
-    pub(super) fn configure_storage(&mut self, lowest: Option<IoPriority>, config: &PlacementConfig) {
+    /// Takes the lowest I/O priority that a thread can get, `None` where nothing is done about storage; and whether packets of
+    /// background groups may get a lower priority.
+    pub(super) fn configure(&mut self, lowest: Option<IoPriority>, acts_on_network: bool, config: &PlacementConfig) {
         self.storage.replace(lowest, config);
+        self.network.replace(acts_on_network);
     }
 
     /// Releases all leases before the device is probed.
     pub(super) fn let_go_for_probe(&mut self, decisions: &mut Vec<Decision>) {
         self.release_all(CHANGED, decisions);
         self.storage.reset(CHANGED, decisions);
+        self.network.reset(CHANGED, decisions);
     }
 
     /// CPUs may go online or offline with or without an event.
@@ -347,6 +354,7 @@ impl Policy for PlacementPolicy {
     fn stop(&mut self, decisions: &mut Vec<Decision>) {
         self.release_all("the daemon stops", decisions);
         self.storage.reset("the daemon stops", decisions);
+        self.network.reset("the daemon stops", decisions);
     }
 
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
@@ -358,9 +366,10 @@ impl Policy for PlacementPolicy {
             return;
         }
         match event {
-            Event::Facts(facts) => self.take_storage_facts(now, facts, decisions),
+            Event::Facts(facts) => self.take_facts(now, facts, decisions),
             Event::Deadline => {
                 self.storage.on_deadline(now, self.roster.foreground());
+                self.network.on_deadline(now);
                 self.update_opening(now, decisions);
             }
             Event::Threads { sample, facts, online } => {
@@ -377,14 +386,18 @@ impl Policy for PlacementPolicy {
             _ => {}
         }
         self.storage.update_foreground(now, self.roster.has_foreground(), decisions);
+        self.network.update_foreground(now, self.roster.roots(), decisions);
     }
 
     fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
         let (mut needs_fallback, mut refusal) = (false, None);
-        let is_of_storage = |outcome: &&Outcome| matches!(outcome.target, Target::IoPriority { .. });
-        let of_storage: Vec<Outcome> = outcomes.iter().filter(is_of_storage).cloned().collect();
-        self.storage.on_outcomes(now, &of_storage);
-        for outcome in outcomes.iter().filter(|outcome| !is_of_storage(outcome)) {
+        let is_of_storage = |outcome: &Outcome| matches!(outcome.target, Target::IoPriority { .. });
+        let is_of_network = |outcome: &Outcome| matches!(outcome.target, Target::EgressPriority(_));
+        let of =
+            |is_of: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_of(outcome)).cloned().collect::<Vec<_>>();
+        self.storage.on_outcomes(now, &of(is_of_storage));
+        self.network.on_outcomes(now, &of(is_of_network));
+        for outcome in outcomes.iter().filter(|outcome| !is_of_storage(outcome) && !is_of_network(outcome)) {
             self.leased.take(now, outcome);
             self.temporary_masks.take(now, outcome);
             let Some(error) = outcome.error().filter(|_| outcome.held.is_none()) else { continue };
@@ -455,6 +468,7 @@ impl Policy for PlacementPolicy {
     fn take_questions(&mut self, questions: &mut Vec<Question>) {
         questions.append(&mut self.questions);
         self.storage.take_questions(questions);
+        self.network.take_questions(questions);
     }
 
     fn unreserved_cpus(&self) -> Option<&[u32]> {
@@ -466,15 +480,16 @@ impl Policy for PlacementPolicy {
     }
 
     fn deadline(&self) -> Option<BootTime> {
-        [self.storage.deadline(), self.deference.deadline(), self.opening].into_iter().flatten().min()
+        let deadlines = [self.storage.deadline(), self.network.deadline(), self.deference.deadline(), self.opening];
+        deadlines.into_iter().flatten().min()
     }
 
     fn activity(&self) -> Option<(BootTime, String)> {
-        let since = match &self.held {
-            Some(held) => held.since,
-            None => self.group_weights.as_ref()?.since()?,
-        };
-        Some((since, format!("{} ({} changed)", self.reason, self.leased.held().count())))
+        let of_groups = || self.group_weights.as_ref().and_then(GroupWeights::since);
+        match self.held.as_ref().map(|held| held.since).or_else(of_groups) {
+            Some(since) => Some((since, format!("{} ({} changed)", self.reason, self.leased.held().count()))),
+            None => self.network.activity(),
+        }
     }
 }
 

@@ -21,8 +21,9 @@ impl PlacementPolicy {
         self.observations.note(|| Observation::Trial { step, outcome, effect_percent });
     }
 
-    /// Takes facts about storage, which may end a trial.
-    pub(super) fn take_storage_facts(&mut self, now: BootTime, facts: &Facts, decisions: &mut Vec<Decision>) {
+    /// Takes facts about the network, and about storage, which may end a trial.
+    pub(super) fn take_facts(&mut self, now: BootTime, facts: &Facts, decisions: &mut Vec<Decision>) {
+        self.network.take(now, facts, decisions);
         self.storage.take(now, facts, self.roster.foreground(), decisions);
         if let Some(JudgedTrial { has_helped, effect_percent }) = self.storage.take_judged() {
             let outcome = if has_helped { TrialOutcome::Kept } else { TrialOutcome::Dropped };
