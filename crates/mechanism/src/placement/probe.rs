@@ -8,7 +8,8 @@ use brisk_sys::bpf::egress;
 use brisk_sys::cgroup::membership::Groups;
 use brisk_sys::cpu::{capacity, hotplug, topology};
 use brisk_sys::io::io_priority::{self, IoPriority};
-use brisk_sys::network::{queues, sockets};
+use brisk_sys::network::queues::{self, InterfaceQueue};
+use brisk_sys::network::sockets;
 use brisk_sys::sched::autogroup;
 use brisk_sys::sched::threads::{self, Sensing};
 use brisk_sys::sched::uclamp::Fitting;
@@ -55,23 +56,25 @@ fn network(root: &Root, config: &PlacementConfig) -> (String, &'static str) {
     if let Some((obstacle, advice)) = network_obstacle(root) {
         return (format!("; no packet's priority is lowered: {obstacle}"), advice);
     }
-    let queues = queues::read(root).unwrap_or_default();
+    of_queues(&queues::read(root).unwrap_or_default())
+}
+
+/// What the priority of packets can do before these queues, and advice.
+fn of_queues(queues: &[InterfaceQueue]) -> (String, &'static str) {
     let list = |has_bands: bool| -> Vec<String> {
         let listed = queues.iter().filter(|queue| queue.has_bands == has_bands);
         listed.map(|queue| format!("{} ({})", queue.interface, queue.discipline)).collect()
     };
-    match (list(true), list(false)) {
-        (with_bands, _) if !with_bands.is_empty() => (
-            format!(
-                "; packets of background groups that fill a queue get the lowest band on {}",
-                with_bands.join(", ")
-            ),
-            "",
-        ),
-        (_, others) => (
-            format!("; no network queue has bands, so that no packet's priority counts: {}", others.join(", ")),
+    let (with_bands, others) = (list(true).join(", "), list(false).join(", "));
+    match (with_bands.is_empty(), others.is_empty()) {
+        (false, _) => {
+            (format!("; packets of background groups that fill a queue get the lowest band on {with_bands}"), "")
+        }
+        (true, false) => (
+            format!("; no network queue has bands, so that no packet's priority counts: {others}"),
             "fq_codel and cake share a link among flows themselves; elsewhere choose pfifo_fast or prio (tc-prio(8)).",
         ),
+        (true, true) => ("; no network interface has a queue".to_owned(), ""),
     }
 }
 
@@ -176,6 +179,33 @@ mod tests {
             let reason = "seen by schedstat and not by BPF: this is not the running system";
             assert_eq!((support.state, support.reason.contains(reason)), (SupportState::Active, told), "{support:?}");
         }
+    }
+
+    // Verifies ON-4.
+    #[test]
+    fn what_the_priority_of_packets_can_do_is_told() {
+        let queue = |interface: &str, discipline: &str, has_bands| InterfaceQueue {
+            interface: interface.to_owned(),
+            discipline: discipline.to_owned(),
+            has_bands,
+            sent_bytes: 0,
+            waiting_bytes: 0,
+        };
+        let (lo, eth, wwan) =
+            (queue("lo", "noqueue", false), queue("eth0", "fq_codel", false), queue("wwan0", "pfifo_fast", true));
+        for (queues, told, is_advised) in [
+            (&[lo.clone(), wwan][..], "get the lowest band on wwan0 (pfifo_fast)", false),
+            (&[lo, eth], "no packet's priority counts: lo (noqueue), eth0 (fq_codel)", true),
+            (&[], "no network interface has a queue", false),
+        ] {
+            let (found, advice) = of_queues(queues);
+            assert!(found.ends_with(told) && advice.is_empty() != is_advised, "{found}: {advice}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let config = PlacementConfig { network: true, ..PlacementConfig::default() };
+        assert!(network(&root, &config).0.ends_with("no packet's priority is lowered: this is not the running system"));
+        assert!(!acts_on_network(&root, &config, true) && network(&root, &PlacementConfig::default()).0.is_empty());
     }
 
     // Verifies PLACE-4.

@@ -267,11 +267,10 @@ impl NetworkContention {
         });
     }
 
-    /// Restores everything and drops what was learned.
+    /// Restores everything. The last sample stays: with it the first one of another foreground may suffice.
     pub(super) fn reset(&mut self, why: &str, decisions: &mut Vec<Decision>) {
         self.held.clear();
         self.asked.clear();
-        self.last = None;
         self.leases.release_where(why, decisions, |_| true);
         self.back_off.clear();
     }

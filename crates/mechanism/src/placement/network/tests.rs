@@ -167,6 +167,11 @@ fn it_ends_with_the_foreground_and_begins_anew_with_another() {
     assert!(device.held().is_empty(), "{:?}", device.said);
     device.pass(100, [1, 99, 0], 40);
     assert_eq!(device.held().len(), 1);
+    device.now = device.now + Duration::from_millis(400);
+    device.sockets[1].sent_bytes += 400 * KIB;
+    device.queue.sent_bytes += 400 * KIB;
+    device.open(&[1, 2]);
+    assert_eq!(device.held().len(), 1, "the sample before the change is recent: {:?}", device.said);
     device.open(&[]);
     assert!(device.held().is_empty() && device.policy.deadline().is_none(), "{:?}", device.said);
 }
