@@ -45,6 +45,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("placement-half-core", include_str!("../../../experiments/placement-half-core.toml")),
     ("placement-storage", include_str!("../../../experiments/placement-storage.toml")),
     ("placement-memory", include_str!("../../../experiments/placement-memory.toml")),
+    ("placement-network", include_str!("../../../experiments/placement-network.toml")),
     ("placement-browsing", include_str!("../../../experiments/placement-browsing.toml")),
     ("placement-estimate", include_str!("../../../experiments/placement-estimate.toml")),
     ("lookup-hub", include_str!("../../../experiments/lookup-hub.toml")),
@@ -209,13 +210,14 @@ mod tests {
                 "placement-half-core",
                 "placement-storage",
                 "placement-memory",
+                "placement-network",
                 "placement-browsing",
                 "placement-estimate"
             ]
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together", "together-slow", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 37);
+        assert_eq!(names(&[], false).unwrap().len(), 38);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

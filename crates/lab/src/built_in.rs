@@ -22,6 +22,7 @@ pub const SCENARIOS: &[(&str, &str)] = &[
     ("placement-memory-6.1", include_str!("../../../lab/scenarios/placement-memory-6.1.toml")),
     ("zygote-6.1-parallel", include_str!("../../../lab/scenarios/zygote-6.1-parallel.toml")),
     ("zygote-6.1-parallel-performance", include_str!("../../../lab/scenarios/zygote-6.1-parallel-performance.toml")),
+    ("network-6.1", include_str!("../../../lab/scenarios/network-6.1.toml")),
     ("storage-6.1", include_str!("../../../lab/scenarios/storage-6.1.toml")),
     ("memory-6.1", include_str!("../../../lab/scenarios/memory-6.1.toml")),
     ("together-6.1", include_str!("../../../lab/scenarios/together-6.1.toml")),

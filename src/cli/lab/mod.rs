@@ -15,6 +15,8 @@ use anstream::{println, stdout};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use brisk_experiment::runner::network::slow_down;
+use brisk_experiment::spec::NetworkQueue;
 use brisk_lab::describe::Description;
 use brisk_lab::{Channel, EXIT_LAB_FAILED, GuestFile, GuestLine, Job, RunOutcome, Scenario};
 use brisk_sys::Root;
@@ -57,6 +59,16 @@ enum LabCommand {
     /// Spend time on known causes, and print how long each took
     #[command(hide = true)]
     Causes(causes::Arguments),
+    /// Make the loopback interface of this device a slow link
+    #[command(hide = true)]
+    SlowLink {
+        /// Its rate in kbit/s
+        #[arg(long, value_name = "N", default_value_t = 8000)]
+        rate_kbit: u32,
+        /// The queueing discipline before it: pfifo_fast or fq_codel
+        #[arg(long, value_name = "NAME", default_value = "pfifo_fast", value_parser = NetworkQueue::of_name)]
+        queue: NetworkQueue,
+    },
     /// Print the facts of this device as JSON
     #[command(hide = true)]
     Describe,
@@ -147,6 +159,10 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         LabCommand::Causes(arguments) => causes::run(arguments, root),
+        LabCommand::SlowLink { rate_kbit, queue } => {
+            slow_down(*rate_kbit, *queue)?;
+            Ok(ExitCode::SUCCESS)
+        }
         LabCommand::Describe => {
             writeln!(stdout(), "{}", serde_json::to_string_pretty(&Description::read(root))?)?;
             Ok(ExitCode::SUCCESS)

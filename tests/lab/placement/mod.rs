@@ -232,3 +232,22 @@ fn the_disks_schedulers_obey() {
     assert_eq!((report.one("obeyed.kept"), report.one("schedulers.deadline")), ("yes", "yes"), "{report:#?}");
     assert_eq!(report.one("schedulers.none"), "1", "{report:#?}");
 }
+
+// Verifies PLACE-2, PLACE-5, UNDO-4.
+#[test]
+fn a_group_that_fills_a_queue_loses_its_packets_priority_until_the_daemon_ends() {
+    let Some(binary) = static_brisk() else { return };
+    let mut job = job_in_turn(binary, "debian-6.1-parallel", &["sh", "/placement_network.sh"]);
+    job.scenario.guest.loopback = true;
+    let modules = "module = [{ name = 'sch_tbf' }, { name = 'tcp_diag' }]";
+    job.scenario.modules = toml::from_str::<BTreeMap<String, _>>(modules).unwrap().remove("module").unwrap();
+    let report = report(job, "/placement_network.sh", include_str!("network.sh"), Duration::from_secs(900));
+    for step in ["applied", "freed", "killed.daemon", "killed.both"] {
+        assert_eq!(report.one(step), "yes", "{report:#?}");
+    }
+    assert_eq!((report.one("gone.exit"), report.one("gone.left")), ("0", "0"), "{report:#?}");
+    assert!(report.one("why").starts_with("a packet waits") && report.one("leased") != "0", "{report:#?}");
+    assert!(report.one("queues.bands").ends_with("lo (pfifo_fast)"), "{report:#?}");
+    assert!(report.one("queues.fair").contains("lo (fq_codel)"), "{report:#?}");
+    assert!(report.complaints(|_| false).is_empty(), "{report:#?}");
+}

@@ -15,13 +15,14 @@ use super::core_samples::{CoreCounts, CoreSamples, Sampled};
 use super::daemon::Daemon;
 use super::disk;
 use super::groups_by_hand::ControlGroups;
+use super::network::{self, NetworkPriority};
 use super::settings::RunnerSettings;
 use super::swap_device::SwapDevice;
 use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
 use crate::load;
 use crate::metric::Metric;
 use crate::plan::{Line, Plan, Replicate};
-use crate::spec::{Arm, BackgroundProgram, Combination, Combinations, Foreground, GroupsByHand};
+use crate::spec::{Arm, BackgroundProgram, Combination, Combinations, Foreground, GroupsByHand, Network};
 use crate::tasks::{BackgroundReport, ForegroundReport, Suite, calibrate_rounds};
 use brisk_sys::sched::autogroup;
 use brisk_sys::{BootTime, Root};
@@ -88,6 +89,9 @@ struct ReplicateSetup<'a> {
 impl ReplicateSetup<'_> {
     fn replicate(&self, replicate: &Replicate, arm: &Arm, combination: &Combination) -> anyhow::Result<Metrics> {
         self.combinations.disk.as_ref().map_or(Ok(()), |shared| disk::schedule(self.root, shared, arm))?;
+        if let Some(Network { rate_kbit, queue }) = self.combinations.network {
+            network::slow_down(rate_kbit, arm.network_queue.unwrap_or(queue))?;
+        }
         let swap = arm.swap.as_deref().map(|device| SwapDevice::swap(self.root, device)).transpose()?;
         let mut daemon = match &arm.brisk {
             Some(configuration) => Some(Daemon::start(self.root, self.folder, configuration)?),
@@ -97,11 +101,16 @@ impl ReplicateSetup<'_> {
         let grouped = || self.combinations.grouped.then(GroupsByHand::unlimited);
         let groups = arm.by_hand.clone().or_else(grouped);
         let groups = groups.map(|groups| ControlGroups::make(self.root, &groups)).transpose()?;
+        let priority = arm.background_network_priority;
+        let priority = priority.map(|priority| NetworkPriority::set(self.root, priority)).transpose()?;
         let background = if arm.alone { &[][..] } else { &combination.background };
         let mut background_programs =
             background.iter().map(|&what| self.start_background(arm, what)).collect::<anyhow::Result<Vec<_>>>()?;
         if let Some(groups) = &groups {
             background_programs.iter().try_for_each(|task| groups.enter_background(task.child.id()))?;
+        }
+        for (task, _) in background_programs.iter().zip(background).filter(|(_, what)| !what.is_music()) {
+            priority.as_ref().map_or(Ok(()), |priority| priority.give_to(task.child.id()))?;
         }
         if self.combinations.grouped {
             let file = |task: &RunningTask| format!("/proc/{}/oom_score_adj", task.child.id());
@@ -133,6 +142,7 @@ impl ReplicateSetup<'_> {
             daemon.actions()?;
         }
         groups.map_or(Ok(()), ControlGroups::remove)?;
+        priority.map_or(Ok(()), NetworkPriority::end)?;
         swap.map_or(Ok(()), SwapDevice::off)?;
         let mut metrics = figures(front, &reports, lasted_ms);
         metrics.extend(counts.into_iter().flat_map(core_figures));
@@ -272,7 +282,8 @@ mod tests {
     // Verifies PLACE-6.
     #[test]
     fn only_root_measures_placement_here() {
-        let combinations = Combinations { settle_ms: [0, 0], disk: None, grouped: false, list: Vec::new() };
+        let combinations =
+            Combinations { settle_ms: [0, 0], disk: None, network: None, grouped: false, list: Vec::new() };
         let arm = |text: &str| toml::from_str(&format!("name = \"a\"\ntitle = \"a\"\n{text}")).unwrap();
         for (text, guarded, is_root, refused) in [
             ("brisk = {}", true, false, true),

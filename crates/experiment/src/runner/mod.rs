@@ -26,6 +26,8 @@ mod groups_by_hand;
 mod launch;
 #[cfg(feature = "lab")]
 mod lookups;
+#[cfg(feature = "lab")]
+pub mod network;
 mod readings;
 #[cfg(feature = "lab")]
 mod sampler;

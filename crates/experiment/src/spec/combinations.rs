@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Arm, Disk, Experiment};
+use super::{Arm, Disk, Experiment, Network};
 use crate::claim::{Claim, PointSelector};
 use crate::point::Point;
 use brisk_report::proof::Timekeeping;
@@ -20,6 +20,8 @@ pub struct Combinations {
     pub settle_ms: [u32; 2],
     /// The disk that the programs share, in the lab.
     pub disk: Option<Disk>,
+    /// The link that they share, in the lab.
+    pub network: Option<Network>,
     /// True: in every arm the foreground and the background have a control group each, and the background has the
     /// `oom_score_adj` of cached applications, as on Android. In the lab.
     #[serde(default)]
@@ -85,6 +87,12 @@ pub enum Foreground {
     /// Requests every 50 ms for two minutes, each to eight blocks of 48 MiB that are in the page cache at first: the 95th
     /// percentile of their times.
     WorkingSet,
+    /// A request of 200 bytes over a TCP connection every 100 ms for 30 s, each answered with 1000 bytes: the 95th percentile of the
+    /// times from when each was due until its answer was there.
+    Exchanges,
+    /// An application that opens: 40 files of 4 KiB one after the other, each over a new TCP connection, with half a millisecond of
+    /// work after each.
+    Fetches,
 }
 
 /// A background program.
@@ -113,11 +121,13 @@ pub enum BackgroundProgram {
     Update,
     /// Allocates 20 MiB/s, and frees all at 160 MiB, again and again.
     Growth,
+    /// Eight threads, each of which sends files of 256 KiB, each over a new TCP connection.
+    Upload,
 }
 
 impl Foreground {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Thread,
         Self::Threads,
         Self::Script,
@@ -134,6 +144,8 @@ impl Foreground {
         Self::Reads,
         Self::Opening,
         Self::WorkingSet,
+        Self::Exchanges,
+        Self::Fetches,
     ];
 
     /// Its name, as experiments write it.
@@ -155,6 +167,8 @@ impl Foreground {
             Self::Reads => "reads",
             Self::Opening => "opening",
             Self::WorkingSet => "working-set",
+            Self::Exchanges => "exchanges",
+            Self::Fetches => "fetches",
         }
     }
 
@@ -165,8 +179,9 @@ impl Foreground {
             Self::Threads => 1800,
             Self::Script | Self::Suite | Self::Periodic | Self::Requests => 3000,
             Self::Frames | Self::HalfCore => 4500,
-            // Beside a background that uses the disk; alone a tenth of it.
-            Self::Opening => 30_000,
+            // Beside a background that uses the link or the disk; alone a tenth of it.
+            Self::Fetches => 8000,
+            Self::Opening | Self::Exchanges => 30_000,
             Self::Mixed => 60_000,
             Self::Reads | Self::WorkingSet => 120_000,
             Self::Browsing => 500_000,
@@ -177,11 +192,16 @@ impl Foreground {
     pub fn uses_disk(self) -> bool {
         matches!(self, Self::Reads | Self::Opening | Self::WorkingSet)
     }
+
+    /// True for one that uses the experiment's link.
+    fn uses_network(self) -> bool {
+        matches!(self, Self::Exchanges | Self::Fetches)
+    }
 }
 
 impl BackgroundProgram {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Music,
         Self::Player,
         Self::Download,
@@ -193,11 +213,12 @@ impl BackgroundProgram {
         Self::Backup,
         Self::Update,
         Self::Growth,
+        Self::Upload,
     ];
 
-    /// True for one whose rate is measured: it reads, writes or allocates in bulk.
+    /// True for one whose rate is measured: it reads, writes, sends or allocates in bulk.
     pub fn is_bulk(self) -> bool {
-        matches!(self, Self::Growth) || self.uses_disk()
+        matches!(self, Self::Growth | Self::Upload) || self.uses_disk()
     }
 
     fn uses_disk(self) -> bool {
@@ -223,6 +244,7 @@ impl BackgroundProgram {
             Self::Backup => "backup",
             Self::Update => "update",
             Self::Growth => "growth",
+            Self::Upload => "upload",
         }
     }
 }
@@ -238,6 +260,10 @@ impl Combination {
     /// Its point of the workload.
     pub fn point(&self) -> Point {
         Point::Combination(self.to_string())
+    }
+
+    fn uses_network(&self) -> bool {
+        self.foreground.uses_network() || self.background.contains(&BackgroundProgram::Upload)
     }
 
     fn uses_disk(&self) -> bool {
@@ -325,8 +351,14 @@ impl Combinations {
 
     /// The first fault in the disk and the groups.
     fn surroundings_fault(&self, mode: Timekeeping) -> Option<String> {
-        if mode == Timekeeping::Native && (self.grouped || self.disk.is_some()) {
-            return Some("combinations: a disk and groups belong to the lab".into());
+        if mode == Timekeeping::Native && (self.grouped || self.disk.is_some() || self.network.is_some()) {
+            return Some("combinations: a disk, a network and groups belong to the lab".into());
+        }
+        if self.list.iter().any(Combination::uses_network) != self.network.is_some() {
+            return Some("combinations: programs that use a network and the `network` belong together".into());
+        }
+        if let Some(fault) = self.network.as_ref().and_then(Network::fault) {
+            return Some(format!("combinations: network: {fault}"));
         }
         if self.list.iter().any(Combination::uses_disk) != self.disk.is_some() {
             return Some("combinations: programs that use a disk and the `disk` belong together".into());

@@ -6,6 +6,8 @@ mod combinations;
 mod disk;
 #[cfg(feature = "lab")]
 mod groups_by_hand;
+#[cfg(feature = "lab")]
+mod network;
 mod openings;
 mod validate;
 mod workload;
@@ -28,6 +30,8 @@ pub use combinations::{BackgroundProgram, Combination, Combinations, Foreground,
 pub use disk::Disk;
 #[cfg(feature = "lab")]
 pub use groups_by_hand::{GroupByHand, GroupVersion, GroupsByHand};
+#[cfg(feature = "lab")]
+pub use network::{Network, NetworkQueue};
 #[cfg(feature = "lab")]
 pub use openings::DeviceEnvironment;
 pub use openings::Openings;
@@ -166,6 +170,13 @@ pub struct Arm {
     /// The I/O priority of each neighbour except music, in an experiment with combinations that has a disk.
     #[cfg(feature = "lab")]
     pub background_io_priority: Option<IoPriority>,
+    /// The queueing discipline of the combinations' network.
+    #[cfg(feature = "lab")]
+    pub network_queue: Option<NetworkQueue>,
+    /// The priority of the packets of each neighbour except music, by the net_prio controller of version 1, in an experiment with
+    /// combinations that has a network.
+    #[cfg(feature = "lab")]
+    pub background_network_priority: Option<u32>,
     /// True for the arm without background, in an experiment with combinations.
     #[serde(default)]
     pub alone: bool,

@@ -334,6 +334,12 @@ fn combinations_are_points_and_their_mistakes_are_named() {
             "\"stock\", title = \"\", disk_scheduler = \"bfq\"",
             "need combinations with a disk",
         ),
+        ("\"hog\", \"hog\"", "\"upload\"", "programs that use a network and the `network` belong together"),
+        (
+            "\"stock\", title = \"\"",
+            "\"stock\", title = \"\", network_queue = \"fq_codel\"",
+            "need combinations with a network",
+        ),
         ("\"stock\", title = \"\"", "\"stock\", title = \"\", swap = \"/dev/a\"", "belongs to other workloads"),
         (
             "[combinations]",
@@ -376,11 +382,23 @@ fn programs_of_the_lab_share_a_disk_and_have_groups() {
     for (disk, mode, expected) in [
         (disk.replace("nullb0", "../sda"), parallel, "disk: name and scheduler are names, not paths"),
         (disk.replace("64", "0"), parallel, "disk: requests must be above zero"),
-        (disk.to_owned(), "mode = \"native\"", "a disk and groups belong to the lab"),
+        (disk.to_owned(), "mode = \"native\"", "a disk, a network and groups belong to the lab"),
     ] {
         let error = Experiment::parse("x", &text(&disk, mode)).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}\n  wanted {expected}");
     }
+}
+
+#[test]
+fn programs_of_the_lab_share_a_link() {
+    let parsed = |rate_kbit: u32| {
+        let network = format!("[combinations]\nnetwork = {{ rate_kbit = {rate_kbit}, queue = \"pfifo_fast\" }}");
+        let text = COMBINATIONS.replacen("\"hog\", \"hog\"", "\"upload\"", 1).replacen("[combinations]", &network, 1);
+        let set = "\"stock\", title = \"\", network_queue = \"fq_codel\", background_network_priority = 1";
+        Experiment::parse("x", &text.replacen("\"stock\", title = \"\"", set, 1))
+    };
+    assert_eq!(parsed(8000).unwrap().points(false).len(), 2);
+    assert!(parsed(0).unwrap_err().to_string().contains("network: rate_kbit must be above zero"));
 }
 
 #[test]

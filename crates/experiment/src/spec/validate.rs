@@ -277,6 +277,11 @@ impl Experiment {
             let needs = "disk_scheduler and background_io_priority need combinations with a disk";
             return Some(format!("arm {}: {needs}", arm.name));
         }
+        let has_network = self.combinations.as_ref().is_some_and(|combinations| combinations.network.is_some());
+        if !has_network && (arm.network_queue.is_some() || arm.background_network_priority.is_some()) {
+            let needs = "network_queue and background_network_priority need combinations with a network";
+            return Some(format!("arm {}: {needs}", arm.name));
+        }
         let groups = arm.by_hand.as_ref()?;
         let is_possible = self.combinations.is_some() && self.mode != Timekeeping::Native && arm.brisk.is_none();
         let fault = if is_possible { groups.fault()? } else { "is for combinations in the lab, and without brisk" };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::messages::exchange;
 use super::periodic::{MUSIC, PeriodicResult};
-use super::{BackgroundReport, DISK_THREADS, JOBS, TaskRunner, join_thread, spawn_named};
+use super::{BackgroundReport, DISK_THREADS, JOBS, TaskRunner, UPLOAD_THREADS, join_thread, spawn_named};
 use crate::spec::BackgroundProgram;
 use brisk_sys::Root;
 use brisk_sys::process::{self, TICK_MS};
@@ -90,6 +90,7 @@ impl TaskRunner {
             let threads = match what {
                 BackgroundProgram::Compile => JOBS,
                 BackgroundProgram::Backup | BackgroundProgram::Update => DISK_THREADS,
+                BackgroundProgram::Upload => UPLOAD_THREADS,
                 _ => 1,
             };
             let body = || self.run_until_stopped(what, &tally);
@@ -125,6 +126,7 @@ impl TaskRunner {
         match what {
             BackgroundProgram::Compile => self.compile_one()?,
             BackgroundProgram::Transfer => self.transfer(tally)?,
+            BackgroundProgram::Upload => self.upload_file(tally)?,
             BackgroundProgram::Download => {
                 self.work(DOWNLOAD_MS);
                 self.wait(DOWNLOAD_WAIT);
@@ -185,6 +187,7 @@ mod tests {
             BackgroundProgram::Hog,
             BackgroundProgram::Messages,
             BackgroundProgram::Growth,
+            BackgroundProgram::Upload,
         ] {
             let report = runner.run_background(what, &mut "begin\n".as_bytes()).unwrap();
             assert!(report.cpu_ms >= 0.0 && report.missed <= report.periods, "{report:?}");

@@ -8,6 +8,7 @@ mod browsing;
 mod foreground;
 mod growth;
 mod messages;
+mod network;
 mod periodic;
 mod player;
 mod storage;
@@ -32,8 +33,9 @@ pub use suite::{ENGINE, Suite};
 const PIECE_MS: u64 = 20;
 /// Processes of a build that live at the same time.
 const JOBS: usize = 2;
-/// Threads of a background program that uses a disk.
+/// Threads of a background program that uses a disk or a network.
 const DISK_THREADS: usize = 8;
+const UPLOAD_THREADS: usize = 8;
 
 /// How tasks run on this device.
 #[derive(Debug, Clone)]
@@ -55,7 +57,7 @@ pub struct TaskRunner {
 pub struct ForegroundReport {
     /// The user's wait, in milliseconds.
     pub foreground_ms: f64,
-    /// The median of the times of which that is the 95th percentile, of a foreground that waits for a disk.
+    /// The median of the times of which that is the 95th percentile, of a foreground that waits for a disk or a network.
     #[serde(default)]
     pub median_ms: Option<f64>,
     /// The switches of its threads that are alive at its end; `None` where the kernel does not report them.

@@ -109,7 +109,7 @@ impl TaskRunner {
     }
 
     /// Does a piece every `period` for `length`, until one fails; returns their times in milliseconds.
-    fn try_at_period_for(
+    pub(super) fn try_at_period_for(
         &self,
         period: Duration,
         length: Duration,
