@@ -114,7 +114,7 @@ impl NetworkContention {
         *self = Self { is_on, ..Self::default() };
     }
 
-    /// Begins anew with another foreground: the processes `foreground`, without descendants.
+    /// Restores everything when the foreground changes, and starts over with the processes `foreground`, without descendants.
     pub(super) fn update_foreground(
         &mut self,
         now: BootTime,

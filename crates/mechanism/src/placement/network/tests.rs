@@ -158,7 +158,7 @@ fn the_foreground_and_what_contains_it_are_left_alone() {
 
 // Verifies PLACE-5.
 #[test]
-fn it_ends_with_the_foreground_and_begins_anew_with_another() {
+fn it_ends_with_the_foreground_and_starts_over_with_another() {
     let mut device = Device::new();
     device.queue.waiting_bytes = 40 * KIB;
     device.open(&[1]);
@@ -232,6 +232,10 @@ fn connections_are_listed_only_while_something_waits() {
     device.open(&[1]);
     (0..20).for_each(|_| device.pass(1000, [9, 9, 9], 0));
     assert_eq!(device.listed, 0);
+    device.queue.has_bands = false;
+    (0..20).for_each(|_| device.pass(1000, [1, 999, 0], 400));
+    assert!(device.listed == 0 && device.held().is_empty(), "fq_codel");
+    device.queue.has_bands = true;
     device.pass(1000, [9, 9, 9], 1);
     assert_eq!(device.listed, 1, "at once");
     let mut off = NetworkContention::default();
