@@ -78,11 +78,12 @@ fn network_use(root: &Root, processes: &BTreeSet<u32>, wants_sockets: bool) -> F
         let group = Path::new(hierarchy::group_in(&text, Hierarchy::Unified)?).to_owned();
         Some((id::of(root, &id::folder(&mount, &group))?, group))
     };
-    let groups: BTreeSet<(u64, PathBuf)> = processes.iter().filter_map(group).collect();
+    let mut groups: Vec<(u64, PathBuf)> = processes.iter().filter_map(group).collect();
+    groups.dedup();
     // A kernel that does not report either was named at the probe.
     let queues = queues::read(root).unwrap_or_default();
     let sockets = wants_sockets.then(|| sockets::read(root).unwrap_or_default());
-    Facts::NetworkUse { queues, sockets, groups: groups.into_iter().collect() }
+    Facts::NetworkUse { queues, sockets, groups }
 }
 
 /// The threads of process `of`; empty for a kernel thread.

@@ -46,7 +46,7 @@ pub enum Question {
     /// The control groups with these numbers.
     ControlGroups {
         /// The numbers: see [`brisk_sys::cgroup::id`].
-        ids: BTreeSet<u64>,
+        ids: Vec<u64>,
     },
     /// How much memory control groups hold.
     MemoryGroups,

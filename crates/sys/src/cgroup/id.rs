@@ -1,6 +1,5 @@
 //! The number of a control group of version 2: its folder's inode (cgroup_id of the kernel), as sockets and BPF know it.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ pub fn of(root: &Root, folder: &Path) -> Option<u64> {
 }
 
 /// Those of the groups `ids` that are below the mount point `mount`, with their paths in the hierarchy (`/apps/one`).
-pub fn find(root: &Root, mount: &Path, ids: &BTreeSet<u64>) -> Vec<(u64, PathBuf)> {
+pub fn find(root: &Root, mount: &Path, ids: &[u64]) -> Vec<(u64, PathBuf)> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::from("/")];
     while let Some(group) = open.pop().filter(|_| found.len() < ids.len()) {
@@ -49,12 +48,12 @@ mod tests {
         let mount = Path::new("/cg");
         let id = |group: &str| of(&root, &folder(mount, Path::new(group))).unwrap();
         for groups in [&[][..], &["/a/c"], &["/a", "/a/b", "/d"]] {
-            let ids = groups.iter().map(|group| id(group)).collect();
+            let ids: Vec<u64> = groups.iter().map(|group| id(group)).collect();
             let mut found: Vec<PathBuf> = find(&root, mount, &ids).into_iter().map(|(_, group)| group).collect();
             found.sort();
             assert_eq!(found, groups.iter().map(PathBuf::from).collect::<Vec<_>>());
         }
-        assert_eq!(find(&root, mount, &[id("/")].into()), [], "the root is no group to change");
+        assert_eq!(find(&root, mount, &[id("/")]), [], "the root is no group to change");
         assert_eq!(of(&root, Path::new("/cg/none")), None);
     }
 }

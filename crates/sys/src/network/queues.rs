@@ -4,7 +4,6 @@
 //! `prio2band[priority & 15]` of the packet's priority (net/sched/sch_generic.c, sch_prio.c), which is 2, the last, for 1.
 //! Others, such as `fq_codel`, share the link among flows and ignore the priority; `noqueue` has nothing that could wait.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use rustix::net::netdevice::index_to_name;
@@ -51,7 +50,7 @@ pub struct Discipline {
     pub waiting_bytes: u64,
 }
 
-/// The queues of all interfaces, in the order of their numbers.
+/// The queues of all interfaces, in the order in which the kernel lists them.
 ///
 /// # Errors
 /// When the kernel has no rtnetlink or no queueing disciplines.
@@ -82,25 +81,29 @@ pub fn parse(body: &[u8]) -> Option<Discipline> {
 /// One queue for each interface that has a name: the sum of its disciplines with bands, or its last discipline. The kernel lists
 /// the outermost first.
 fn queues(disciplines: &[Discipline], name: impl Fn(u32) -> Option<String>) -> Vec<InterfaceQueue> {
-    let mut of_interfaces: BTreeMap<u32, InterfaceQueue> = BTreeMap::new();
+    let mut of_interfaces: Vec<(u32, InterfaceQueue)> = Vec::new();
     for Discipline { interface, kind, sent_bytes, waiting_bytes } in disciplines {
         let has_bands = WITH_BANDS.contains(&kind.as_str());
-        match of_interfaces.get_mut(interface) {
+        let known = of_interfaces.iter_mut().find(|(known, _)| known == interface).map(|(_, queue)| queue);
+        match known {
             Some(queue) if queue.has_bands && has_bands => {
                 queue.sent_bytes += sent_bytes;
                 queue.waiting_bytes += waiting_bytes;
             }
             Some(queue) if queue.has_bands => {}
-            _ => {
+            known => {
                 let Some(interface_name) = name(*interface) else { continue };
                 let (discipline, sent_bytes, waiting_bytes) = (kind.clone(), *sent_bytes, *waiting_bytes);
                 let queue =
                     InterfaceQueue { interface: interface_name, discipline, has_bands, sent_bytes, waiting_bytes };
-                of_interfaces.insert(*interface, queue);
+                match known {
+                    Some(known) => *known = queue,
+                    None => of_interfaces.push((*interface, queue)),
+                }
             }
         }
     }
-    of_interfaces.into_values().collect()
+    of_interfaces.into_iter().map(|(_, queue)| queue).collect()
 }
 
 #[cfg(test)]
@@ -158,9 +161,9 @@ mod tests {
         ];
         let name = |index: u32| (index < 8).then(|| format!("net{index}"));
         let expected = [
-            queue("net1", "prio", true, 49, 20),
             queue("net2", "pfifo_fast", true, 70, 7),
             queue("net3", "fq_codel", false, 8, 2),
+            queue("net1", "prio", true, 49, 20),
         ];
         assert_eq!(queues(&disciplines, name), expected);
     }

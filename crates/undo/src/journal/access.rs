@@ -36,7 +36,7 @@ pub(super) struct Access {
     mounts: Vec<hierarchy::Mount>,
     autogroups: Autogroups,
     /// The priorities of packets that this process holds, by the folders of their groups.
-    egress: BTreeMap<PathBuf, EgressPriority>,
+    egress: Vec<(PathBuf, EgressPriority)>,
 }
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Access {
             pending: BTreeMap::new(),
             mounts: Vec::new(),
             autogroups: Autogroups::default(),
-            egress: BTreeMap::new(),
+            egress: Vec::new(),
         }
     }
 
@@ -380,10 +380,9 @@ impl Access {
 
     /// The priority that this process holds; another one that held it has ended, and with it the priority.
     fn egress_priority(&mut self, folder: &Path) -> Result<String, DeviceError> {
-        let held = self.egress.get(folder).and_then(|held| held.of(&self.root, folder));
-        if held.is_none() {
-            self.egress.remove(folder);
-        }
+        let root = &self.root;
+        self.egress.retain(|(of, held)| of != folder || held.of(root, folder).is_some());
+        let held = self.egress.iter().find(|(of, _)| of == folder).and_then(|(_, held)| held.of(root, folder));
         if !self.root.is_folder(folder) {
             return Err(DeviceError::io(&self.root.path(folder), Operation::Read, io::ErrorKind::NotFound));
         }
@@ -392,12 +391,14 @@ impl Access {
 
     fn set_egress_priority(&mut self, folder: &Path, value: &str) -> Result<(), DeviceError> {
         if value == egress::NONE {
-            self.egress.remove(folder);
+            self.egress.retain(|(of, _)| of != folder);
             return Ok(());
         }
         let invalid = || DeviceError::malformed(folder, "a priority of packets", value);
         let priority = value.parse().map_err(|_| invalid())?;
-        self.egress.insert(folder.to_owned(), EgressPriority::attach(&self.root, folder, priority)?);
+        let attached = EgressPriority::attach(&self.root, folder, priority)?;
+        self.egress.retain(|(of, _)| of != folder);
+        self.egress.push((folder.to_owned(), attached));
         Ok(())
     }
 

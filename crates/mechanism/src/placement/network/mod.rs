@@ -5,7 +5,7 @@
 //! With the lower priority, the packets of the background wait for those of the foreground, and for nothing else. A foreground that
 //! sends little costs the background little, so there is no trial; a background that gets nothing any more is released.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,8 +45,7 @@ const LEASE: Duration = Duration::from_secs(90);
 struct Sample {
     at: BootTime,
     queues: Vec<InterfaceQueue>,
-    /// Of each connection by its number, its group and what it has sent since it began.
-    sockets: Option<BTreeMap<u64, (u64, u64)>>,
+    sockets: Option<Vec<Socket>>,
 }
 
 /// What happened between two samples.
@@ -55,13 +54,24 @@ struct Traffic {
     seconds: f64,
     /// How long the link takes to send what waited in a queue with bands at both times, and the name of its interface.
     delay: Option<(Duration, String)>,
-    /// What each group has sent.
-    sent_bytes: BTreeMap<u64, u64>,
+    /// What each group has sent, by its number.
+    sent_bytes: Vec<(u64, u64)>,
+}
+
+impl Traffic {
+    fn sent_by(&self, group: u64) -> u64 {
+        self.sent_bytes.iter().find(|(id, _)| *id == group).map_or(0, |(_, sent_bytes)| *sent_bytes)
+    }
+
+    fn all_sent_bytes(&self) -> u64 {
+        self.sent_bytes.iter().map(|(_, sent_bytes)| sent_bytes).sum()
+    }
 }
 
 /// A group whose packets have the lower priority.
 #[derive(Debug)]
 struct Held {
+    folder: PathBuf,
     id: u64,
     since: BootTime,
     /// Its rate before.
@@ -81,11 +91,11 @@ pub(super) struct NetworkContention {
     quick_samples: u32,
     last: Option<Sample>,
     /// Groups that were asked for by number, with their rates, and why.
-    asked: BTreeMap<u64, f64>,
+    asked: Vec<(u64, f64)>,
     reason: String,
-    held: BTreeMap<PathBuf, Held>,
+    held: Vec<Held>,
     leases: LeaseSet,
-    back_off: BackOff<u64>,
+    back_off: BackOff<()>,
     questions: Vec<Question>,
 }
 
@@ -98,9 +108,9 @@ impl Default for NetworkContention {
             next: None,
             quick_samples: 0,
             last: None,
-            asked: BTreeMap::new(),
+            asked: Vec::new(),
             reason: String::new(),
-            held: BTreeMap::new(),
+            held: Vec::new(),
             leases: LeaseSet::default(),
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             questions: Vec::new(),
@@ -169,10 +179,7 @@ impl NetworkContention {
         match facts {
             Facts::NetworkUse { queues, sockets, groups } => {
                 self.groups.clone_from(groups);
-                let by_number = |sockets: &Vec<Socket>| {
-                    sockets.iter().map(|socket| (socket.cookie, (socket.group, socket.sent_bytes))).collect()
-                };
-                let sample = Sample { at: now, queues: queues.clone(), sockets: sockets.as_ref().map(by_number) };
+                let sample = Sample { at: now, queues: queues.clone(), sockets: sockets.clone() };
                 self.on_sample(now, sample, decisions);
             }
             Facts::ControlGroups { mount, groups } => self.on_groups(now, mount, groups, decisions),
@@ -195,37 +202,38 @@ impl NetworkContention {
         };
         let bulk = self.bulk(now, &traffic);
         if !bulk.is_empty() {
-            let (delay_ms, all) = (delay.as_millis(), traffic.sent_bytes.values().sum::<u64>() as f64);
-            let share = 100.0 * bulk.values().sum::<f64>() * traffic.seconds / all;
+            let (delay_ms, all) = (delay.as_millis(), traffic.all_sent_bytes() as f64);
+            let share = 100.0 * bulk.iter().map(|(_, bytes_per_s)| bytes_per_s).sum::<f64>() * traffic.seconds / all;
             self.reason = format!(
                 "a packet waits {delay_ms} ms in the queue of {interface}, of which the background sends {share:.0} %"
             );
-            self.questions.push(Question::ControlGroups { ids: bulk.keys().copied().collect() });
+            self.questions.push(Question::ControlGroups { ids: bulk.iter().map(|(id, _)| *id).collect() });
             self.asked = bulk;
         }
     }
 
-    /// The groups that send in bulk, with their rates: neither the foreground's, nor held, nor released lately.
-    fn bulk(&self, now: BootTime, traffic: &Traffic) -> BTreeMap<u64, f64> {
-        let all: u64 = traffic.sent_bytes.values().sum();
-        let least = (BULK_BYTES_PER_S * traffic.seconds).max(BULK_SHARE * all as f64);
+    /// The groups that send in bulk, with their rates: neither the foreground's nor held. None after a release.
+    fn bulk(&self, now: BootTime, traffic: &Traffic) -> Vec<(u64, f64)> {
+        if !self.back_off.allows(now, ()) {
+            return Vec::new();
+        }
+        let least = (BULK_BYTES_PER_S * traffic.seconds).max(BULK_SHARE * traffic.all_sent_bytes() as f64);
         let is_free = |id: &u64| {
             let is_foreground = self.groups.iter().any(|(group, _)| group == id);
-            let is_held = self.held.values().any(|held| held.id == *id);
-            !is_foreground && !is_held && self.back_off.allows(now, *id)
+            !is_foreground && !self.held.iter().any(|held| held.id == *id)
         };
-        let bulk = traffic.sent_bytes.iter().filter(|(id, sent_bytes)| **sent_bytes as f64 >= least && is_free(id));
+        let bulk = traffic.sent_bytes.iter().filter(|(id, sent_bytes)| *sent_bytes as f64 >= least && is_free(id));
         bulk.map(|(id, sent_bytes)| (*id, *sent_bytes as f64 / traffic.seconds)).collect()
     }
 
     fn on_groups(&mut self, now: BootTime, mount: &Path, groups: &[(u64, PathBuf)], decisions: &mut Vec<Decision>) {
         for (id, group) in groups {
-            let Some(bytes_per_s) = self.asked.remove(id) else { continue };
+            let Some(&(_, bytes_per_s)) = self.asked.iter().find(|(asked, _)| asked == id) else { continue };
             // The program of a group also sees the packets of the groups below it.
             let is_related = |of: &Path| of.starts_with(group) || of != Path::new("/") && group.starts_with(of);
             if !self.groups.iter().any(|(_, of)| is_related(of)) {
-                let held = Held { id: *id, since: now, bytes_per_s, starved_samples: 0 };
-                self.held.insert(folder(mount, group), held);
+                let folder = folder(mount, group);
+                self.held.push(Held { folder, id: *id, since: now, bytes_per_s, starved_samples: 0 });
             }
         }
         self.asked.clear();
@@ -233,38 +241,35 @@ impl NetworkContention {
     }
 
     fn renew(&mut self, now: BootTime, decisions: &mut Vec<Decision>) {
-        let wanted = |folder: &PathBuf| (Target::EgressPriority(folder.clone()), BULK.to_string());
-        let wanted: DesiredValues = self.held.keys().map(wanted).collect();
+        let wanted = |held: &Held| (Target::EgressPriority(held.folder.clone()), BULK.to_string());
+        let wanted: DesiredValues = self.held.iter().map(wanted).collect();
         self.leases.reconcile(now, &wanted, LEASE, (&self.reason, "it has sent almost nothing for a while"), decisions);
     }
 
     /// Releases groups that have sent almost nothing in several samples, and renews the other leases.
     fn release_starved(&mut self, now: BootTime, traffic: &Traffic, decisions: &mut Vec<Decision>) {
-        for held in self.held.values_mut() {
-            let sent_bytes = traffic.sent_bytes.get(&held.id).copied().unwrap_or(0);
-            let is_starved = (sent_bytes as f64) < STARVED_PART * held.bytes_per_s * traffic.seconds;
+        for held in &mut self.held {
+            let is_starved = (traffic.sent_by(held.id) as f64) < STARVED_PART * held.bytes_per_s * traffic.seconds;
             held.starved_samples = if is_starved { held.starved_samples + 1 } else { 0 };
         }
-        self.drop_where(now, |_, held| held.starved_samples >= STARVED_SAMPLES);
+        self.drop_where(now, |held| held.starved_samples >= STARVED_SAMPLES);
         self.renew(now, decisions);
     }
 
     /// Takes the outcomes of its decisions: a group that the kernel refused is not asked for again soon.
     pub(super) fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome]) {
         outcomes.iter().for_each(|outcome| self.leases.take(now, outcome));
-        let in_force: BTreeSet<Target> = self.leases.in_force().map(|(target, _)| target.clone()).collect();
-        self.drop_where(now, |folder, _| !in_force.contains(&Target::EgressPriority(folder.to_owned())));
+        let in_force: Vec<Target> = self.leases.in_force().map(|(target, _)| target.clone()).collect();
+        self.drop_where(now, |held| !in_force.contains(&Target::EgressPriority(held.folder.clone())));
     }
 
-    /// Forgets the groups that `is_over`; they are not chosen again soon.
-    fn drop_where(&mut self, now: BootTime, is_over: impl Fn(&Path, &Held) -> bool) {
-        self.held.retain(|folder, held| {
-            let is_kept = !is_over(folder, held);
-            if !is_kept {
-                self.back_off.add(now, held.id);
-            }
-            is_kept
-        });
+    /// Forgets the groups that `is_over`; none is chosen soon after that.
+    fn drop_where(&mut self, now: BootTime, is_over: impl Fn(&Held) -> bool) {
+        let before = self.held.len();
+        self.held.retain(|held| !is_over(held));
+        if self.held.len() < before {
+            self.back_off.add(now, ());
+        }
     }
 
     /// Restores everything. The last sample stays: with it the first one of another foreground may suffice.
@@ -277,8 +282,8 @@ impl NetworkContention {
 
     /// What is done, in one sentence, and since when.
     pub(super) fn activity(&self) -> Option<(BootTime, String)> {
-        let since = self.held.values().map(|held| held.since).min()?;
-        let groups: Vec<String> = self.held.keys().map(|folder| folder.display().to_string()).collect();
+        let since = self.held.iter().map(|held| held.since).min()?;
+        let groups: Vec<String> = self.held.iter().map(|held| held.folder.display().to_string()).collect();
         Some((since, format!("packets of {} get the priority of bulk traffic: {}", groups.join(", "), self.reason)))
     }
 }
@@ -295,12 +300,16 @@ fn between(before: &Sample, now: &Sample) -> Option<Traffic> {
     if !SAMPLE_GAP.contains(&wall) {
         return None;
     }
-    let mut sent_bytes = BTreeMap::new();
-    for (cookie, (group, sent)) in sockets {
-        let earlier = then.get(cookie).map_or(0, |(_, sent)| *sent);
-        *sent_bytes.entry(*group).or_insert(0) += sent.saturating_sub(earlier);
+    let mut sent_bytes: Vec<(u64, u64)> = Vec::new();
+    for socket in sockets {
+        let earlier = then.iter().find(|earlier| earlier.cookie == socket.cookie);
+        let sent = socket.sent_bytes.saturating_sub(earlier.map_or(0, |earlier| earlier.sent_bytes));
+        match sent_bytes.iter_mut().find(|(group, _)| *group == socket.group) {
+            Some((_, sum)) => *sum += sent,
+            None => sent_bytes.push((socket.group, sent)),
+        }
     }
-    sent_bytes.retain(|_, sent| *sent > 0);
+    sent_bytes.retain(|(_, sent)| *sent > 0);
     let delay = |queue: &InterfaceQueue| {
         let earlier = before.queues.iter().find(|earlier| earlier.interface == queue.interface)?;
         let sent = queue.sent_bytes.checked_sub(earlier.sent_bytes).filter(|sent| queue.has_bands && *sent > 0)?;

@@ -250,11 +250,13 @@ fn a_closed_or_new_connection_counts_with_what_it_sent() {
     let sample = |seconds: u64, sockets: &[(u64, u64, u64)]| Sample {
         at: BootTime::from_milliseconds(seconds * 1000),
         queues: Vec::new(),
-        sockets: Some(sockets.iter().map(|&(cookie, group, sent)| (cookie, (group, sent))).collect()),
+        sockets: Some(
+            sockets.iter().map(|&(cookie, group, sent_bytes)| Socket { cookie, group, sent_bytes }).collect(),
+        ),
     };
     let before = sample(1, &[(1, BACKUP, 500), (2, PLAYER, 70)]);
     let traffic = between(&before, &sample(2, &[(2, PLAYER, 70), (3, BACKUP, 900), (4, FOREGROUND, 5)])).unwrap();
-    assert_eq!(traffic.sent_bytes, [(BACKUP, 900), (FOREGROUND, 5)].into());
+    assert_eq!(traffic.sent_bytes, [(BACKUP, 900), (FOREGROUND, 5)]);
     assert_eq!(between(&before, &sample(5, &[])), None, "a pause of the daemon");
     assert_eq!(between(&before, &Sample { sockets: None, ..sample(2, &[]) }), None);
 }
