@@ -8,6 +8,7 @@ pub mod file;
 pub mod header;
 pub mod launch_watch;
 mod memory_counts;
+mod memory_facts;
 pub mod programs;
 pub mod recording;
 #[cfg(test)]

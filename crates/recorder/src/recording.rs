@@ -17,6 +17,7 @@ use brisk_sys::{BootTime, DeviceError, Root};
 use crate::file::TraceFile;
 use crate::header::{self, Parts};
 use crate::memory_counts::MemoryCounts;
+use crate::memory_facts;
 use crate::programs::LockWait;
 
 /// What explanations need. System calls and page faults are left out: their events cost too much.
@@ -168,7 +169,10 @@ impl Recording {
             .map_err(|cause| RecordError::File { path: path.clone(), cause })?;
         let clock = chosen_clock(&parts.clock).to_owned();
         let buffer = vec![0; layout.page_bytes * BUFFER_PAGES];
+        // Reading all processes is not recorded.
+        let memory_facts = memory_facts::notes(root);
         instance.switch(true)?;
+        memory_facts.iter().for_each(|text| note(root, instance.folder(), text));
         note_frequencies(root, instance.folder());
         let (began, cpu_time_before) = (BootTime::now(), own_cpu_time());
         let (root, memory) = (root.clone(), MemoryCounts::default());
@@ -221,6 +225,7 @@ impl Recording {
     /// As [`Recording::drain`].
     pub fn finish(mut self) -> Result<Summary, RecordError> {
         self.note_memory();
+        memory_facts::notes(&self.root).iter().for_each(|text| note(&self.root, self.instance.folder(), text));
         self.instance.switch(false)?;
         let seconds = BootTime::now().since(self.began).as_secs_f64();
         let is_full = !self.drain()?;

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
+use brisk_mechanism::memory::victim::Candidate;
+
 use crate::model::{
-    Call, Context, Counts, Event, Exec, Kind, Leaving, Marker, MemoryCount, NICE_0, Naming, Symbol, Tid, Trace,
+    Call, Context, Counts, Event, Exec, Kind, Leaving, Marker, MemoryCount, MemoryFacts, NICE_0, Naming, Symbol, Tid,
+    Trace,
 };
 
 /// More than any recording that a workstation could explain; it bounds memory to some 4 GiB.
@@ -14,6 +17,9 @@ const CLOCK_STEP_NS: u64 = 10_000_000;
 const MAX_NAMES: usize = 4_000_000;
 /// How many markers and programs are kept; more would be forged.
 const MAX_MARKERS: usize = 1_000_000;
+/// How many facts of memory are kept, and processes of each; more would be forged.
+const MAX_MEMORY_FACTS: usize = 1000;
+const MAX_PROCESSES: usize = 1000;
 
 /// More events than [`MAX_EVENTS`].
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +163,20 @@ impl Collector {
         }
     }
 
+    /// Notes facts of memory.
+    pub fn know_memory(&mut self, facts: MemoryFacts) {
+        if self.trace.memory_facts.len() < MAX_MEMORY_FACTS {
+            self.trace.memory_facts.push(facts);
+        }
+    }
+
+    /// Notes a process that held memory at the time of the last facts.
+    pub fn know_process(&mut self, process: Candidate) {
+        if let Some(facts) = self.trace.memory_facts.last_mut().filter(|facts| facts.processes.len() < MAX_PROCESSES) {
+            facts.processes.push(process);
+        }
+    }
+
     /// A thread is born by clone(2) with these flags.
     pub fn born(&mut self, child: Tid, parent: Tid, flags: u64) {
         const CLONE_THREAD: u64 = 0x10000;
@@ -202,6 +222,7 @@ impl Collector {
         self.trace.markers.sort_by_key(|marker| marker.time_ns);
         self.trace.execs.sort_by_key(|exec| exec.time_ns);
         self.trace.memory.sort_by_key(|count| count.time_ns);
+        self.trace.memory_facts.sort_by_key(|facts| facts.time_ns);
         let mut steps: Vec<(u16, u64, u64)> =
             self.cpus.iter().filter_map(|(&cpu, it)| it.step_back.map(|(back, from)| (cpu, back, from))).collect();
         steps.sort_unstable();

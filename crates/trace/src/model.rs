@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use brisk_mechanism::memory::victim::Candidate;
+
 /// A thread's number as the kernel shows it in the first PID namespace. Numbers are used again.
 pub type Tid = u32;
 
@@ -188,11 +190,15 @@ pub enum MemoryCounter {
     SwappedIn,
     /// Microseconds in which a process waited for memory (PSI).
     StalledUs,
+    /// Pages that are free; alone it also falls.
+    Free,
+    /// Pages that reclaim has freed.
+    Reclaimed,
 }
 
 impl MemoryCounter {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::ReadAgain, Self::SwappedIn, Self::StalledUs];
+    pub const ALL: [Self; 5] = [Self::ReadAgain, Self::SwappedIn, Self::StalledUs, Self::Free, Self::Reclaimed];
 
     /// Its name in traces.
     pub fn name(self) -> &'static str {
@@ -200,6 +206,8 @@ impl MemoryCounter {
             Self::ReadAgain => "pages read again",
             Self::SwappedIn => "pages swapped in",
             Self::StalledUs => "stalled for memory (us)",
+            Self::Free => "pages free",
+            Self::Reclaimed => "pages reclaimed",
         }
     }
 }
@@ -212,6 +220,24 @@ pub struct MemoryCount {
     pub tid: Tid,
     pub counter: MemoryCounter,
     pub value: u64,
+}
+
+/// What the device told of its memory at a moment, as brisk's recorder notes it when it begins and ends.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MemoryFacts {
+    pub time_ns: u64,
+    pub page_kib: u64,
+    pub total_kib: u64,
+    pub free_kib: u64,
+    pub swap_total_kib: u64,
+    pub swap_free_kib: u64,
+    /// Below it kswapd reclaims, until more than `high_kib` is free.
+    pub low_kib: u64,
+    pub high_kib: u64,
+    /// The memory that a byte on swap costs; `None` where too little is stored there to measure it.
+    pub swap_ratio: Option<f64>,
+    /// Those with the highest `oom_score_adj` first, without what estimates do not use.
+    pub processes: Vec<Candidate>,
 }
 
 /// A file, read.
@@ -238,6 +264,8 @@ pub struct Trace {
     pub execs: Vec<Exec>,
     /// In the order of time.
     pub memory: Vec<MemoryCount>,
+    /// In the order of time.
+    pub memory_facts: Vec<MemoryFacts>,
     /// What is missing or wrong, in words, in the order in which it was found.
     pub faults: Vec<String>,
 }
@@ -267,10 +295,21 @@ impl Trace {
 
     /// By how much a counter rose in a window, at most, as only some of its values are known; `None` where none is.
     pub fn rise(&self, counter: MemoryCounter, from_ns: u64, to_ns: u64) -> Option<u64> {
+        let [before, after] = self.around(counter, from_ns, to_ns)?;
+        Some(after.value.saturating_sub(before.value))
+    }
+
+    /// The known values of a counter around a window, the nearest ones; `None` where none is.
+    pub fn around(&self, counter: MemoryCounter, from_ns: u64, to_ns: u64) -> Option<[MemoryCount; 2]> {
         let counts = || self.memory.iter().filter(|count| count.counter == counter);
         let before = counts().take_while(|count| count.time_ns <= from_ns).last().or_else(|| counts().next())?;
         let after = counts().find(|count| count.time_ns >= to_ns).or_else(|| counts().next_back())?;
-        Some(after.value.saturating_sub(before.value))
+        Some([*before, *after])
+    }
+
+    /// The facts of memory that are nearest to a window.
+    pub fn memory_facts_near(&self, from_ns: u64, to_ns: u64) -> Option<&MemoryFacts> {
+        self.memory_facts.iter().min_by_key(|facts| facts.time_ns.abs_diff(facts.time_ns.clamp(from_ns, to_ns)))
     }
 
     /// The name that `tid` had last before or at `time_ns`, or else its first.

@@ -17,6 +17,10 @@ pub struct ReclaimCounters {
     pub scanned: u64,
     /// Of these, pages that tasks scanned themselves in direct reclaim (`pgscan_direct`): kswapd was not quick enough.
     pub scanned_directly: u64,
+    /// Pages that reclaim has freed (`pgsteal_kswapd` and `pgsteal_direct`).
+    pub reclaimed: u64,
+    /// Pages that are free now (`nr_free_pages`).
+    pub free: u64,
     /// Pages that were swapped in.
     pub swapped_in: u64,
     /// Pages that were swapped out.
@@ -47,6 +51,11 @@ pub fn parse(text: &str) -> ReclaimCounters {
                 }
                 continue;
             }
+            "pgsteal_kswapd" | "pgsteal_direct" => {
+                counters.reclaimed = counters.reclaimed.saturating_add(number.parse().unwrap_or(0));
+                continue;
+            }
+            "nr_free_pages" => &mut counters.free,
             "pswpin" => &mut counters.swapped_in,
             "pswpout" => &mut counters.swapped_out,
             _ => continue,
@@ -62,12 +71,14 @@ mod tests {
 
     #[test]
     fn counters_are_found_by_their_whole_name() {
-        let text = "pswpin 5\npswpout 7\nworkingset_refault_anon 1\nworkingset_refault_file 3\npgscan_kswapd 4\npgscan_direct 5\npgscan_direct_throttle 9\noom_kill 2\nnone\noom_kill x";
+        let text = "pswpin 5\npswpout 7\nworkingset_refault_anon 1\nworkingset_refault_file 3\npgscan_kswapd 4\npgscan_direct 5\npgscan_direct_throttle 9\npgsteal_kswapd 3\npgsteal_direct 1\npgsteal_anon 4\nnr_free_pages 8\noom_kill 2\nnone\noom_kill x";
         let expected = ReclaimCounters {
             file_refaults: 3,
             oom_kills: 2,
             scanned: 9,
             scanned_directly: 5,
+            reclaimed: 4,
+            free: 8,
             swapped_in: 5,
             swapped_out: 7,
         };

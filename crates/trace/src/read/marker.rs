@@ -1,8 +1,11 @@
 //! What atrace writes into the trace's marker: `B|pid|name`, `E|pid`, `S|pid|name|cookie`, `F|pid|name|cookie`, `I|pid|name`; and
-//! what brisk's recorder notes: frequencies when it begins, waits for locks, and counters of memory.
+//! what brisk's recorder notes: frequencies and memory when it begins, waits for locks, and counters of memory.
+
+use std::str::FromStr;
 
 use crate::collect::Collector;
-use crate::model::{Kind, Marker, MarkerKind, MemoryCount, MemoryCounter, Tid};
+use crate::model::{Kind, Marker, MarkerKind, MemoryCount, MemoryCounter, MemoryFacts, Tid};
+use brisk_mechanism::memory::victim::Candidate;
 
 /// The first slice of an application's frame; newer Androids add a number.
 pub const FRAME: &str = "Choreographer#doFrame";
@@ -29,6 +32,9 @@ pub fn kind(text: &str, time_ns: u64, tid: Tid, collector: &mut Collector) -> Op
     }
     if let Some(noted) = frequency(text).or_else(|| lock_wait(text, collector)) {
         return Some(noted);
+    }
+    if is_of_memory(text, time_ns, collector) {
+        return None;
     }
     let (letter, rest) = text.split_once('|')?;
     let (process, name) = rest.split_once('|')?;
@@ -62,10 +68,7 @@ pub fn kind(text: &str, time_ns: u64, tid: Tid, collector: &mut Collector) -> Op
 /// The words are those of the kernel's events.
 fn frequency(text: &str) -> Option<Kind> {
     let (event, values) = text.split_once(": ")?;
-    let value = |key: &str| {
-        let mut values = values.split(' ');
-        values.find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse::<u32>().ok())
-    };
+    let value = |key: &str| number::<u32>(values, key);
     let cpu = u16::try_from(value("cpu_id")?).ok()?;
     match event {
         "cpu_frequency" => Some(Kind::FrequencyAtStart { cpu, khz: value("state")? }),
@@ -80,6 +83,49 @@ fn lock_wait(text: &str, collector: &mut Collector) -> Option<Kind> {
     let (pid, function) = values.split_once(" iowait=0 caller=")?;
     let target = pid.parse().ok()?;
     Some(Kind::BlockedReason { target, is_io: false, function: Some(collector.symbol(function)) })
+}
+
+/// Notes what the recorder tells of memory; false for any other text.
+fn is_of_memory(text: &str, time_ns: u64, collector: &mut Collector) -> bool {
+    let Some((event, values)) = text.split_once(": ") else { return false };
+    match event {
+        "brisk_memory" => memory(values, time_ns).into_iter().for_each(|facts| collector.know_memory(facts)),
+        "brisk_process" => process(values).into_iter().for_each(|process| collector.know_process(process)),
+        _ => return false,
+    }
+    true
+}
+
+fn memory(values: &str, time_ns: u64) -> Option<MemoryFacts> {
+    Some(MemoryFacts {
+        time_ns,
+        page_kib: number(values, "page_kib").filter(|kib| *kib > 0)?,
+        total_kib: number(values, "total_kib")?,
+        free_kib: number(values, "free_kib")?,
+        swap_total_kib: number(values, "swap_total_kib")?,
+        swap_free_kib: number(values, "swap_free_kib")?,
+        low_kib: number(values, "low_kib")?,
+        high_kib: number(values, "high_kib")?,
+        swap_ratio: number::<u32>(values, "swap_ratio_percent").map(|percent| f64::from(percent) / 100.0),
+        processes: Vec::new(),
+    })
+}
+
+fn process(values: &str) -> Option<Candidate> {
+    let (values, name) = values.split_once(" comm=")?;
+    Some(Candidate {
+        pid: number(values, "pid")?,
+        name: name.to_owned(),
+        oom_score_adj: number(values, "oom_score_adj")?,
+        rss_anonymous_kib: number(values, "anonymous_kib")?,
+        swap_kib: number(values, "swapped_kib")?,
+        ..Candidate::default()
+    })
+}
+
+/// The number of `key=NUMBER` among words.
+fn number<N: FromStr>(values: &str, key: &str) -> Option<N> {
+    values.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
 }
 
 /// A name can contain bars; a cookie is a number.
@@ -135,6 +181,50 @@ mod tests {
         let mut collector = Collector::new("text");
         kind("B|7|a", 1, 9, &mut collector);
         assert_eq!(collector.finish().processes.get(&9), Some(&7));
+    }
+
+    #[test]
+    fn what_the_recorder_tells_of_memory_is_kept() {
+        let device = "brisk_memory: page_kib=4 total_kib=9000 free_kib=100 swap_total_kib=50 swap_free_kib=40 low_kib=8 \
+                      high_kib=12 swap_ratio_percent=25\n";
+        let process = "brisk_process: pid=7 oom_score_adj=-905 anonymous_kib=1024 swapped_kib=7 comm=a b=c comm=\n";
+        let told = |texts: &[&str]| {
+            let mut collector = Collector::new("text");
+            texts.iter().for_each(|text| assert_eq!(kind(text, 1, 9, &mut collector), None, "{text}"));
+            collector.finish().memory_facts
+        };
+        let known = Candidate {
+            pid: 7,
+            name: "a b=c comm=".to_owned(),
+            oom_score_adj: -905,
+            rss_anonymous_kib: 1024,
+            swap_kib: 7,
+            ..Candidate::default()
+        };
+        let facts = MemoryFacts {
+            time_ns: 1,
+            page_kib: 4,
+            total_kib: 9000,
+            free_kib: 100,
+            swap_total_kib: 50,
+            swap_free_kib: 40,
+            low_kib: 8,
+            high_kib: 12,
+            swap_ratio: Some(0.25),
+            processes: vec![known],
+        };
+        let unmeasured = device.replace(" swap_ratio_percent=25", "");
+        let without = |facts: &MemoryFacts| MemoryFacts { swap_ratio: None, processes: Vec::new(), ..facts.clone() };
+        for (texts, expected) in [
+            (&[device, process][..], vec![facts.clone()]),
+            (&[unmeasured.as_str(), device, process], vec![without(&facts), facts.clone()]),
+            (&[process], vec![]),
+            (&[&device.replace("free_kib=100", "free_kib=x")], vec![]),
+            (&[&device.replace("page_kib=4", "page_kib=0")], vec![]),
+            (&[&unmeasured, &process.replace("-905", "99999")], vec![without(&facts)]),
+        ] {
+            assert_eq!(told(texts), expected, "{texts:?}");
+        }
     }
 
     #[test]
