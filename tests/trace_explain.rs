@@ -77,7 +77,7 @@ fn the_json_has_an_estimate_for_each_mechanism() {
     assert_eq!(one["windows"][0]["what_if"]["estimates"].as_array().unwrap().as_slice(), &estimates[2..3]);
     let memory = &estimates[3];
     assert_eq!((&memory["mechanism"], &memory["removed_ns"]), (&"memory".into(), &Value::Null));
-    assert!(memory["because"].as_str().unwrap().contains("6.00 ms went to direct reclaim"), "{memory}");
+    assert!(memory["because"].as_str().unwrap().contains("6.00 ms went to reclaim"), "{memory}");
     let none = report(&example(), &["--process", "browser", "--with", "none"]);
     assert_eq!(none["windows"][0]["what_if"], Value::Null);
 }

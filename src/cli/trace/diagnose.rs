@@ -15,6 +15,7 @@ use super::record;
 use crate::cli::output;
 use brisk_config::{Activation, Layers, activations};
 use brisk_mechanism::launch::LaunchDevice;
+use brisk_mechanism::memory::{self, MemoryDevice, parts};
 use brisk_mechanism::placement::PlacementConfig;
 use brisk_mechanism::{Job, Support, SupportState, launch, lookup, placement};
 use brisk_recorder::Summary;
@@ -24,7 +25,6 @@ use brisk_sys::cpu::cpufreq::Policies;
 use brisk_sys::sched::scheduling_group::SchedulingGroup;
 use brisk_sys::sched::thread_facts;
 use brisk_sys::system::other_managers::{self, FoundManager};
-use brisk_trace::explain::Cause;
 use brisk_trace::json;
 use brisk_trace::remedy::words::about;
 use brisk_trace::remedy::{self, Device, Mechanism, Remedies};
@@ -36,8 +36,8 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Records the scheduler of this device as `brisk trace record` does, explains the recorded launch as
-`brisk trace explain` does, estimates what launch, placement and lookup would have removed of it, and
-says which of them this device supports. It changes nothing, and needs root and tracefs.
+`brisk trace explain` does, estimates what launch, placement, lookup and memory would have removed of it,
+and says which of them this device supports. It changes nothing, and needs root and tracefs.
 
 With COMMAND the longest launch of it and what it starts is explained; with --launches the next launch of any program, or of
 the one called NAME, which ends the recording. Otherwise start an application while it records: the first launch that is
@@ -135,6 +135,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         launch: config.launch.clone(),
         placement: config.placement.clone(),
         lookup: config.lookup.clone(),
+        memory: config.memory.clone(),
         device: Some(device),
     });
     let found = other_managers::find(root);
@@ -142,6 +143,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         launch::support(root, &config.launch, false),
         placement::support(root, &config.placement, false, Job::Priorities.managers(&found).as_deref()),
         lookup::support(root),
+        memory::support(root, &MemoryDevice::probe(root)),
     ];
     let here = here(&answer, supports, &activations(root, &config, &found));
     answer.write(&arguments.files)?;
@@ -180,12 +182,13 @@ fn device(root: &Root, placement: &PlacementConfig, answer: &Answer) -> Device {
 }
 
 /// What each mechanism would have removed, and its state here.
-fn here(answer: &Answer, supports: [Support; 3], activations: &[Activation]) -> Vec<Here> {
+fn here(answer: &Answer, supports: [Support; 4], activations: &[Activation]) -> Vec<Here> {
     let estimates = answer.what_if.as_ref().map_or(&[][..], |what_if| &what_if.estimates);
-    let estimated = [Mechanism::Launch, Mechanism::Placement, Mechanism::Lookup];
-    let here = estimated.into_iter().zip(supports).map(|(mechanism, support)| {
+    let here = Mechanism::ALL.into_iter().zip(supports).map(|(mechanism, support)| {
         let removed_ns = estimates.iter().find(|it| it.mechanism == mechanism).and_then(|it| it.removed_ns);
-        let activation = activations.iter().find(|it| it.mechanism == mechanism.name());
+        // The killer swaps out ahead of need.
+        let switch = if mechanism == Mechanism::Memory { parts::KILLER } else { mechanism.name() };
+        let activation = activations.iter().find(|it| it.mechanism == switch);
         let (on, why) = activation.map_or((false, String::new()), |it| (it.on, it.reason.clone()));
         Here { mechanism: mechanism.name(), removed_ns, support, on, why }
     });
@@ -197,7 +200,7 @@ fn text(answer: &Answer, here: &[Here], found: &[FoundManager], kept: Option<&Pa
     if answer.explanations.is_empty() {
         return text;
     }
-    text.push_str(&advice(here, memory_ns(answer)));
+    text.push_str(&advice(here));
     // Writing to a string cannot fail.
     for FoundManager { name, evidence } in found {
         let _ = writeln!(text, "note: {name} runs here ({evidence})");
@@ -208,14 +211,8 @@ fn text(answer: &Answer, here: &[Here], found: &[FoundManager], kept: Option<&Pa
     text
 }
 
-/// What went to memory on the path, which is not estimated.
-fn memory_ns(answer: &Answer) -> u64 {
-    let parts = answer.explanations.iter().flat_map(|explanation| &explanation.parts);
-    parts.filter(|part| matches!(part.cause, Cause::Reclaim | Cause::SwapIn)).map(|part| part.ns).sum()
-}
-
 /// Which mechanism would help here, and what to do. Writing to a string cannot fail.
-fn advice(here: &[Here], memory_ns: u64) -> String {
+fn advice(here: &[Here]) -> String {
     const BOLD: Style = Style::new().bold();
     let mut text = format!("{BOLD}On this device{BOLD:#}\n\n");
     let mut can_be_set_up = false;
@@ -227,16 +224,14 @@ fn advice(here: &[Here], memory_ns: u64) -> String {
             Some(ns) if is_supported => format!("would help, about {}: {why}", about(*ns)),
             Some(ns) => format!("would help, about {}, but is not supported: {why}", about(*ns)),
         };
-        can_be_set_up |= is_supported && removed_ns.is_some_and(|ns| ns > 0);
         let _ = writeln!(text, "  {mechanism:<10} {verdict}");
-    }
-    if memory_ns > 0 {
-        let _ = writeln!(
-            text,
-            "  {:<10} not estimated: {} went to direct reclaim and swap-in; see brisk memory plan",
-            "memory",
-            about(memory_ns)
-        );
+        let helps = is_supported && removed_ns.is_some_and(|ns| ns > 0);
+        match *mechanism == memory::NAME {
+            // `brisk setup` chooses no target.
+            true if helps => text.push_str("             memory.killer.enabled and .pageout.target_kib switch it on\n"),
+            true => {}
+            false => can_be_set_up |= helps,
+        }
     }
     let next = match can_be_set_up {
         true => "brisk setup chooses what to switch on; brisk prove measures what it gains",
@@ -267,10 +262,14 @@ mod tests {
         ] {
             let support = Support { state, reason: "a reason".to_owned(), advice: String::new() };
             let why = "off (auto)".to_owned();
-            let text = advice(&[Here { mechanism: "launch", removed_ns, support, on: false, why }], 0);
+            let text = advice(&[Here { mechanism: "launch", removed_ns, support, on: false, why }]);
             assert!(text.contains(expected) && text.contains(next), "{text}");
         }
-        let text = advice(&[], 3_400_000);
-        assert!(text.contains("memory     not estimated: 3.4 ms went to direct reclaim"), "{text}");
+        let support = Support { state: Available, reason: "a reason".to_owned(), advice: String::new() };
+        let why = "off (auto)".to_owned();
+        let memory = Here { mechanism: memory::NAME, removed_ns: Some(3_400_000), support, on: false, why };
+        let text = advice(&[memory]);
+        assert!(text.contains("memory     would help, about 3.4 ms: off (auto)\n"), "{text}");
+        assert!(text.contains("pageout.target_kib switch it on") && text.contains("brisk doctor"), "{text}");
     }
 }

@@ -30,8 +30,8 @@ frames, by forks of the zygote, or by executed programs; the first or that of --
 explained. A process is explained by its main thread. Where that waits for another thread, the other one is followed.
 The parts add up to the window exactly; --from and --to are times of the trace's clock.
 
-What launch, placement and lookup would have removed is estimated: the trace is replayed through their
-decisions, with their default settings, and each estimate says what it assumes.
+What launch, placement, lookup and memory would have removed is estimated: the trace is replayed
+through their decisions, with their default settings, and each estimate says what it assumes.
 
 Exit code 0 when a window was explained, 1 when none was named and no launch found; then the
 busiest processes are listed.

@@ -12,9 +12,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brisk_base::insertion_sort::insertion_sort;
 use brisk_mechanism::memory::candidates;
 use brisk_mechanism::memory::config::PageoutConfig;
+use brisk_mechanism::memory::pageout::{self, WORTHWHILE_KIB, is_worthwhile};
 use brisk_mechanism::memory::policy::PAGEOUT;
 use brisk_mechanism::memory::victim::Candidate;
 use brisk_sys::cgroup::{hierarchy, memory};
@@ -33,8 +33,6 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(2);
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// ... and the pause while the CPUs are idle.
 const IDLE_RETRY_PAUSE: Duration = Duration::from_secs(60);
-/// Applications with less than this in memory are skipped.
-const WORTHWHILE_KIB: u64 = 1 << 10;
 /// The amount reclaimed from a group at once.
 const STEP_KIB: u64 = 512;
 
@@ -112,9 +110,8 @@ fn sample(root: &Root, config: &PageoutConfig, memory: &MemoryInfo, now: BootTim
     Some(FailedAttempt { at: now, anonymous_kib: left.anonymous_kib })
 }
 
-/// True when less than the target is free, and swap is free.
 fn is_short(memory: &MemoryInfo, config: &PageoutConfig) -> bool {
-    memory.free_kib < config.target_kib && memory.swap_free_kib > config.step_kib()
+    pageout::is_short(config, memory.free_kib, memory.swap_free_kib)
 }
 
 fn is_short_now(root: &Root, config: &PageoutConfig) -> bool {
@@ -123,11 +120,10 @@ fn is_short_now(root: &Root, config: &PageoutConfig) -> bool {
 
 fn swap_out_candidates(root: &Root, config: &PageoutConfig) {
     let mut found = candidates(root, config.lowest_adj, false, &|_| false, &mut Vec::new()).unwrap_or_default();
-    // The application that was in the foreground longest ago has the highest adj.
-    insertion_sort(&mut found, |one, next| one.oom_score_adj < next.oom_score_adj);
+    pageout::sort(&mut found);
     let groups = hierarchy::unified(root).filter(|_| config.by_group);
     let mut done = BTreeSet::new();
-    for candidate in found.iter().filter(|candidate| candidate.rss_anonymous_kib >= WORTHWHILE_KIB) {
+    for candidate in found.iter().filter(|candidate| is_worthwhile(candidate)) {
         if !is_short_now(root, config) {
             return;
         }

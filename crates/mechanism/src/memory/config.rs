@@ -116,6 +116,11 @@ impl PageoutConfig {
     pub fn step_kib(&self) -> u64 {
         self.target_kib / 4
     }
+
+    /// The target for a device with so much memory where none is configured, as in `experiments/together.toml`.
+    pub fn suggested_target_kib(total_kib: u64) -> u64 {
+        total_kib / 10
+    }
 }
 
 impl Default for PageoutConfig {

@@ -10,6 +10,7 @@ mod driver;
 pub mod headroom;
 pub mod killer;
 pub mod learned;
+pub mod pageout;
 pub mod parts;
 pub mod plan;
 pub mod policy;

@@ -23,6 +23,7 @@ use crate::path::{self, Piece};
 use crate::threads::Timelines;
 use brisk_mechanism::launch::LaunchConfig;
 use brisk_mechanism::lookup::LookupConfig;
+use brisk_mechanism::memory::MemoryConfig;
 use brisk_mechanism::placement::PlacementConfig;
 
 pub use cpufreq::Device;
@@ -35,7 +36,6 @@ pub enum Mechanism {
     Launch,
     Placement,
     Lookup,
-    /// Never more than nothing or unknown.
     Memory,
 }
 
@@ -62,6 +62,7 @@ pub struct Remedies {
     pub launch: LaunchConfig,
     pub placement: PlacementConfig,
     pub lookup: LookupConfig,
+    pub memory: MemoryConfig,
     /// The device that the trace is of; without it only the trace's own frequencies are known.
     pub device: Option<Device>,
 }
@@ -141,7 +142,7 @@ pub fn what_if(
                 placement::estimate(&case, &remedies.placement, facts)
             }
             Mechanism::Lookup => lookup::estimate(&case, &remedies.lookup),
-            Mechanism::Memory => memory::estimate(&case),
+            Mechanism::Memory => memory::estimate(&case, &remedies.memory),
         };
         Estimate::of(mechanism, explanation, found)
     });

@@ -162,7 +162,7 @@ fn what_a_trace_cannot_tell_is_said() {
         (short + &queued, with(Placement), true, "shorter than one sample of placement (100 ms)"),
         (no_frequency.clone(), with(Lookup), true, "no calls of binder"),
         (no_frequency.clone(), with(Memory), false, "no direct reclaim and no swap-in"),
-        (reclaim + &no_frequency, with(Memory), true, "4.00 ms went to direct reclaim and swap-in"),
+        (reclaim + &no_frequency, with(Memory), true, "4.00 ms went to reclaim"),
         (read.clone(), with(Memory), true, "2.00 ms went to reads, perhaps of pages that had been evicted"),
         (again(0, 100) + &read + &again(9_100, 104), with(Memory), true, "had at most 4 pages read again meanwhile"),
         (again(0, 100) + &read, with(Memory), false, "no direct reclaim and no swap-in"),
