@@ -194,11 +194,13 @@ pub enum MemoryCounter {
     Free,
     /// Pages that reclaim has freed.
     Reclaimed,
+    SwappedOut,
 }
 
 impl MemoryCounter {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::ReadAgain, Self::SwappedIn, Self::StalledUs, Self::Free, Self::Reclaimed];
+    pub const ALL: [Self; 6] =
+        [Self::ReadAgain, Self::SwappedIn, Self::StalledUs, Self::Free, Self::Reclaimed, Self::SwappedOut];
 
     /// Its name in traces.
     pub fn name(self) -> &'static str {
@@ -208,6 +210,7 @@ impl MemoryCounter {
             Self::StalledUs => "stalled for memory (us)",
             Self::Free => "pages free",
             Self::Reclaimed => "pages reclaimed",
+            Self::SwappedOut => "pages swapped out",
         }
     }
 }

@@ -27,9 +27,9 @@ pub(super) fn estimate(case: &Case<'_>, config: &MemoryConfig) -> Result<Found, 
             others => Err(format!("what swap-out ahead of need spares of swap-in and reads cannot be told; {others}")),
         };
     }
-    let reclaim = Reclaim::of(case);
-    let facts = case.trace.memory_facts_near(case.window.from_ns, case.window.to_ns);
-    let (Some(facts), Some(reclaim)) = (facts, reclaim) else {
+    let facts = facts(case);
+    let ratio = facts.as_ref().and_then(|facts| facts.swap_ratio).unwrap_or(ASSUMED_RATIO);
+    let (Some(facts), Some(reclaim)) = (&facts, Reclaim::of(case, ratio)) else {
         let why = "the trace does not tell the free memory and what each process holds, by which memory decides";
         let more = if others.is_empty() { String::new() } else { format!("; {others}") };
         return Err(format!("{why}; {} went to reclaim{more}", ms(reclaim_ns)));
@@ -41,8 +41,7 @@ pub(super) fn estimate(case: &Case<'_>, config: &MemoryConfig) -> Result<Found, 
         ));
     }
     let pageout = configured(&config.killer.pageout, facts);
-    let free_kib = free_kib(case, facts);
-    let ratio = facts.swap_ratio.unwrap_or(ASSUMED_RATIO);
+    let free_kib = facts.free_kib;
     let swapped_out = pageout::predict(&pageout, (free_kib, facts.swap_free_kib), ratio, &facts.processes);
     let won_kib = swapped_out.free_kib - free_kib;
     if won_kib == 0 {
@@ -113,32 +112,53 @@ fn told(counter: MemoryCounter, rise: u64) -> String {
     }
 }
 
-/// The free memory when the window begins.
-fn free_kib(case: &Case<'_>, facts: &MemoryFacts) -> u64 {
-    let counts = case.trace.memory.iter().filter(|count| count.counter == MemoryCounter::Free);
-    let last = counts.take_while(|count| count.time_ns <= case.window.from_ns).last();
-    last.map_or(facts.free_kib, |count| count.value.saturating_mul(facts.page_kib))
+/// The device and its processes when the window begins.
+fn facts(case: &Case<'_>) -> Option<MemoryFacts> {
+    let Case { trace, window, .. } = case;
+    let mut facts = trace.memory_facts_near(window.from_ns, window.to_ns)?.clone();
+    let counts = trace.memory.iter().filter(|count| count.counter == MemoryCounter::Free);
+    if let Some(free) = counts.take_while(|count| count.time_ns <= window.from_ns).last() {
+        facts.free_kib = free.value.saturating_mul(facts.page_kib);
+    }
+    if facts.time_ns > window.from_ns {
+        // What has been swapped out since was in memory, first of those that are swapped out first.
+        let pages = trace.rise(MemoryCounter::SwappedOut, window.from_ns, facts.time_ns).unwrap_or(0);
+        let mut left_kib = pages.saturating_mul(facts.page_kib);
+        facts.swap_free_kib = facts.swap_free_kib.saturating_add(left_kib).min(facts.swap_total_kib);
+        for process in &mut facts.processes {
+            let back_kib = left_kib.min(process.swap_kib);
+            process.rss_anonymous_kib = process.rss_anonymous_kib.saturating_add(back_kib);
+            process.swap_kib -= back_kib;
+            left_kib -= back_kib;
+        }
+    }
+    Some(facts)
 }
 
 /// The kernel's reclaim in the window.
 struct Reclaim {
     /// When kswapd or a thread itself reclaims, in the order of their beginnings.
     runs: Vec<(u64, u64)>,
+    /// Without what zram took for the pages.
     pages_per_ns: f64,
 }
 
 impl Reclaim {
-    /// `None` where the trace does not count reclaimed pages.
-    fn of(case: &Case<'_>) -> Option<Self> {
+    /// `None` where the trace does not count reclaimed pages. A byte on swap costs `swap_ratio` of memory.
+    fn of(case: &Case<'_>, swap_ratio: f64) -> Option<Self> {
         let Case { trace, window, .. } = case;
         let [before, after] = trace.around(MemoryCounter::Reclaimed, window.from_ns, window.to_ns)?;
         let all = runs(case, before.time_ns, after.time_ns);
         let all_ns: u64 = all.iter().map(|(from_ns, to_ns)| to_ns - from_ns).sum();
-        let pages = after.value.saturating_sub(before.value);
-        Some(Self { runs: runs(case, window.from_ns, window.to_ns), pages_per_ns: pages as f64 / all_ns.max(1) as f64 })
+        let swapped_out = trace.rise(MemoryCounter::SwappedOut, window.from_ns, window.to_ns).unwrap_or(0);
+        let pages = after.value.saturating_sub(before.value) as f64 - swapped_out as f64 * swap_ratio;
+        Some(Self {
+            runs: runs(case, window.from_ns, window.to_ns),
+            pages_per_ns: pages.max(0.0) / all_ns.max(1) as f64,
+        })
     }
 
-    /// When so many pages of the window are reclaimed.
+    /// When the window's reclaim has freed so many pages.
     fn done_ns(&self, pages: f64) -> Option<u64> {
         let mut left_ns = pages / self.pages_per_ns;
         for (from_ns, to_ns) in &self.runs {

@@ -89,6 +89,27 @@ fn reclaim_is_removed_as_far_as_the_freed_memory_goes() {
             0,
         ),
         (
+            "half of what is swapped out takes memory on zram",
+            known(&cached) + &noted(0, "C|9|pages swapped out|50") + &noted(20_100, "C|9|pages swapped out|2050"),
+            with(10_000, 900),
+            4_000,
+            0,
+        ),
+        (
+            "what was swapped out in the window was in memory before it",
+            launch()
+                + &reclaimed(0, 0)
+                + &reclaimed(20_100, 2_000)
+                + &noted(0, "C|9|pages swapped out|0")
+                + &noted(0, "C|9|pages free|2000")
+                + &noted(20_100, "C|9|pages swapped out|1000")
+                + &noted(20_200, DEVICE)
+                + &noted(20_200, "brisk_process: pid=5 oom_score_adj=900 anonymous_kib=2000 swapped_kib=5000 comm=a"),
+            with(40_000, 900),
+            4_000,
+            0,
+        ),
+        (
             "a disk costs no memory",
             known(&process(900, 4_000, "a")).replace("swap_ratio_percent=50", "swap_ratio_percent=0"),
             with(40_000, 900),
