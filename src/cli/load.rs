@@ -39,6 +39,10 @@ pub struct Arguments {
     #[cfg(feature = "lab")]
     #[command(flatten)]
     services: ServiceArguments,
+    /// Fill so much memory meanwhile, evenly over the work
+    #[cfg(feature = "lab")]
+    #[arg(long, value_name = "KIB", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1 << 30))]
+    fill_kib: u64,
     /// Print one JSON line with the time of the first screen
     #[arg(long)]
     json: bool,
@@ -87,7 +91,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let bursts = arguments.burst_ms.zip(arguments.wait_ms);
     #[cfg(feature = "lab")]
     arguments.services.look_up()?;
-    let screen = Load { work_ms, start_up_ms, threads, turns_per_ms, bursts }.run()?;
+    let load = Load {
+        work_ms,
+        start_up_ms,
+        threads,
+        turns_per_ms,
+        bursts,
+        #[cfg(feature = "lab")]
+        fill_kib: arguments.fill_kib,
+    };
+    let screen = load.run()?;
     if arguments.json {
         let stay: &mut dyn io::Read = if arguments.stay { &mut io::stdin() } else { &mut io::empty() };
         print_and_wait(&screen, stay)?;

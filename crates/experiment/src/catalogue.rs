@@ -59,6 +59,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("memory-victims", include_str!("../../../experiments/memory-victims.toml")),
     ("memory-single", include_str!("../../../experiments/memory-single.toml")),
     ("memory-writeback", include_str!("../../../experiments/memory-writeback.toml")),
+    ("memory-estimate", include_str!("../../../experiments/memory-estimate.toml")),
     ("placement-here", include_str!("../../../experiments/placement-here.toml")),
 ];
 

@@ -10,8 +10,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "lab")]
+use brisk_base::random::Random;
 use brisk_base::work::Work;
 use brisk_sys::BootTime;
+
+/// The words of a page, and those of them that do not repeat others.
+#[cfg(feature = "lab")]
+const PAGE_WORDS: usize = 512;
+#[cfg(feature = "lab")]
+const RANDOM_WORDS: usize = PAGE_WORDS * 3 / 10;
 
 /// The work of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +34,9 @@ pub struct Load {
     pub turns_per_ms: u64,
     /// CPU time of a burst and the sleep after it, in milliseconds; without, all the work is one burst.
     pub bursts: Option<(u32, u32)>,
+    /// Memory that the main thread fills evenly over its generated load, which has no bursts then.
+    #[cfg(feature = "lab")]
+    pub fill_kib: u64,
 }
 
 /// What the load prints at its first screen: one JSON line on stdout.
@@ -62,6 +73,11 @@ impl Load {
             for _ in 1..self.threads {
                 thread::Builder::new().spawn_scoped(scope, || self.work(generated_ms))?;
             }
+            #[cfg(feature = "lab")]
+            if self.fill_kib > 0 {
+                self.work_and_fill(generated_ms);
+                return Ok(());
+            }
             self.work(generated_ms);
             Ok(())
         })?;
@@ -82,6 +98,31 @@ impl Load {
             thread::sleep(Duration::from_millis(wait_ms.into()));
             left_ms -= burst_ms;
         }
+    }
+}
+
+#[cfg(feature = "lab")]
+impl Load {
+    /// Works, and after each millisecond of it fills its share of memory, which the process keeps.
+    fn work_and_fill(&self, work_ms: u32) {
+        let memory = vec![0u64; self.fill_kib as usize * 1024 / 8].leak();
+        let mut random = Random::new(self.fill_kib);
+        let pages = memory.len() / PAGE_WORDS;
+        let mut pages_left = memory.chunks_exact_mut(PAGE_WORDS);
+        for done_ms in 0..work_ms as usize {
+            Work::of_turns(self.turns_per_ms).run();
+            let share = pages * (done_ms + 1) / work_ms as usize - pages * done_ms / work_ms as usize;
+            pages_left.by_ref().take(share).for_each(|page| fill(page, &mut random));
+        }
+    }
+}
+
+/// Fills a page that compresses: as in `memory-workload.toml`, a part of it is random and the rest repeats that.
+#[cfg(feature = "lab")]
+fn fill(page: &mut [u64], random: &mut Random) {
+    page[..RANDOM_WORDS].fill_with(|| random.bits());
+    for index in RANDOM_WORDS..page.len() {
+        page[index] = page[index - RANDOM_WORDS];
     }
 }
 
@@ -120,20 +161,29 @@ mod tests {
     #[test]
     fn there_is_a_wait_after_each_burst() {
         // Three bursts, the last of which is shorter.
-        let load = Load { work_ms: 5, start_up_ms: 0, threads: 1, turns_per_ms: 10, bursts: Some((2, 4)) };
+        let load = Load { work_ms: 5, start_up_ms: 0, threads: 1, turns_per_ms: 10, bursts: Some((2, 4)), fill_kib: 0 };
         assert!(load.run().unwrap().generated_ns >= 3 * 4_000_000);
     }
 
     #[test]
     fn every_thread_does_the_whole_load() {
         for threads in [1, 3] {
-            let load = Load { work_ms: 4, start_up_ms: 1, threads, turns_per_ms: 1000, bursts: None };
+            let load = Load { work_ms: 4, start_up_ms: 1, threads, turns_per_ms: 1000, bursts: None, fill_kib: 0 };
             let started = BootTime::now();
             let screen = load.run().unwrap();
             assert!(screen.generated_ns > 0 && screen.basic_ms(started) >= 0.0);
             assert!(screen.launch_ms(started) <= started.since(BootTime::default()).as_secs_f64() * 1e3);
         }
-        let only_start_up = Load { work_ms: 1, start_up_ms: 5, threads: 1, turns_per_ms: 10, bursts: None };
+        let only_start_up =
+            Load { work_ms: 1, start_up_ms: 5, threads: 1, turns_per_ms: 10, bursts: None, fill_kib: 0 };
         only_start_up.run().unwrap();
+    }
+
+    #[test]
+    fn a_page_repeats_its_random_part() {
+        let mut page = [0; PAGE_WORDS];
+        fill(&mut page, &mut Random::new(3));
+        assert!(page.iter().zip(&page[RANDOM_WORDS..]).all(|(word, repeated)| word == repeated));
+        assert_ne!(page[0], page[1]);
     }
 }

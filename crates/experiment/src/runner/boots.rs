@@ -100,7 +100,7 @@ impl Boot<'_> {
 
     fn load(&self, work_ms: u32) -> Load {
         let bursts = Some((self.boots.bursts.work_ms, self.boots.bursts.wait_ms));
-        Load { work_ms, start_up_ms: 0, threads: 1, turns_per_ms: self.boots.turns_per_ms, bursts }
+        Load { work_ms, start_up_ms: 0, threads: 1, turns_per_ms: self.boots.turns_per_ms, bursts, fill_kib: 0 }
     }
 }
 

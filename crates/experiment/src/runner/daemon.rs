@@ -159,7 +159,7 @@ fn run_time(root: &Root, pid: u32, name: &str) -> Duration {
 }
 
 /// `configuration` with launches enabled even where another manager exists: an arm measures brisk.
-fn with_launch_enabled(configuration: &toml::Table) -> toml::Table {
+pub(super) fn with_launch_enabled(configuration: &toml::Table) -> toml::Table {
     let mut configuration = configuration.clone();
     let launch = configuration.entry("launch").or_insert_with(|| toml::Table::new().into());
     if let Some(launch) = launch.as_table_mut() {

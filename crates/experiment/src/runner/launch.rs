@@ -1,6 +1,7 @@
 //! One launch: fork and exec of the application, its first screen, its end.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
@@ -15,8 +16,18 @@ pub(super) struct Application {
 
 impl Application {
     pub(super) fn start(runner: &Runner<'_>, work_ms: u32, arguments: &[String]) -> anyhow::Result<Self> {
+        Self::start_program(&runner.application, runner, work_ms, arguments)
+    }
+
+    /// The same under another name: `program` is a link to this program.
+    pub(super) fn start_program(
+        program: &Path,
+        runner: &Runner<'_>,
+        work_ms: u32,
+        arguments: &[String],
+    ) -> anyhow::Result<Self> {
         let workload = runner.workload;
-        let mut command = Command::new(&runner.application);
+        let mut command = Command::new(program);
         command.args(["load", "--json", "--stay", "--work-ms"]).arg(work_ms.to_string());
         command.arg("--start-up-ms").arg(workload.start_up_ms.to_string());
         command.arg("--threads").arg(workload.threads.to_string());
@@ -26,7 +37,7 @@ impl Application {
             command.arg("--wait-ms").arg(bursts.wait_ms.to_string());
         }
         let child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        Ok(Self { child: child.with_context(|| format!("cannot launch {}", runner.application.display()))? })
+        Ok(Self { child: child.with_context(|| format!("cannot launch {}", program.display()))? })
     }
 
     /// Its process.

@@ -9,6 +9,8 @@ mod boot_hold;
 #[cfg(feature = "lab")]
 mod boots;
 #[cfg(feature = "lab")]
+mod cached_applications;
+#[cfg(feature = "lab")]
 mod cgroup_version_1;
 #[cfg(feature = "lab")]
 mod combinations;
@@ -24,6 +26,8 @@ mod frequency_samples;
 #[cfg(feature = "lab")]
 mod groups_by_hand;
 mod launch;
+#[cfg(feature = "lab")]
+mod locked_memory;
 #[cfg(feature = "lab")]
 mod lookups;
 #[cfg(feature = "lab")]
@@ -136,7 +140,7 @@ fn run_launches(
     settings.restore()?;
     let meter = Meter::find(root);
     report(&Line::Device { device: describe(root, meter.as_ref())? })?;
-    let application = install_application(&folder)?;
+    let application = install(&folder, APPLICATION)?;
     let mut runner = Runner { workload, root, folder, settings, meter, turns_per_ms, application };
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         runner.replicate(replicate, arm, point, &mut finding.metrics)
@@ -333,9 +337,9 @@ fn sleep_until(until: BootTime) {
     let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Boottime, &moment);
 }
 
-/// Makes this program launchable under the application's name.
-fn install_application(folder: &Path) -> anyhow::Result<PathBuf> {
-    let link = folder.join(APPLICATION);
+/// Makes this program launchable under the name of an application.
+fn install(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let link = folder.join(name);
     let _ = fs::remove_file(&link);
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     symlink(program, &link).with_context(|| format!("cannot make {}", link.display()))?;

@@ -1,8 +1,9 @@
-//! What the lab adds to a launch: services that the application looks up, `brisk diagnose`, which records it, and Android's
-//! activity manager, which opens it.
+//! What the lab adds to a launch: services that the application looks up, cached applications, which hold memory, `brisk diagnose`,
+//! which records it, and Android's activity manager, which opens it.
 
 use std::fs;
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -11,6 +12,8 @@ use anyhow::{Context, bail};
 use rustix::process::{Signal, kill_process};
 
 use super::activity_manager::ActivityManager;
+use super::cached_applications::{CachedApplications, fill_arguments};
+use super::daemon::with_launch_enabled;
 use super::driver::Driver;
 use super::{APPLICATION, Metrics, Runner};
 use crate::load::FirstScreen;
@@ -19,7 +22,7 @@ use crate::metric::Metric;
 use crate::spec::{Arm, LaunchLookups, Program};
 use brisk_mechanism::lookup::services::names;
 use brisk_sys::process::parent_death;
-use brisk_sys::{BootTime, process};
+use brisk_sys::{BootTime, Root, process};
 
 /// Limit for the beginning of a recording.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,6 +33,8 @@ const UNTIL_READY: Duration = Duration::from_millis(300);
 pub(super) struct Surroundings<'a> {
     activity_manager: Option<ActivityManager>,
     services: Option<Services<'a>>,
+    /// With what the application fills for each millisecond of its work.
+    memory: Option<(CachedApplications, u64)>,
     diagnosis: Option<Diagnosis<'a>>,
 }
 
@@ -44,6 +49,12 @@ struct Services<'a> {
 struct Diagnosis<'a> {
     mechanism: &'a str,
     child: Child,
+    _configuration: Option<DeviceConfiguration>,
+}
+
+/// The configuration of the device, which `brisk diagnose` reads, until it is dropped.
+struct DeviceConfiguration {
+    file: PathBuf,
 }
 
 impl<'a> Surroundings<'a> {
@@ -51,10 +62,16 @@ impl<'a> Surroundings<'a> {
     pub(super) fn start(runner: &Runner<'a>, arm: &'a Arm, seed: u64) -> anyhow::Result<Self> {
         let services = runner.workload.lookups.map(|lookups| Services::start(runner, arm, lookups, seed));
         let services = services.transpose()?;
-        let diagnosis = arm.estimates.as_deref().map(|mechanism| Diagnosis::start(runner, mechanism));
+        // The kernel gives its buffers no memory that must be reclaimed first.
+        let diagnosis =
+            arm.estimates.as_deref().map(|mechanism| Diagnosis::start(runner, arm, mechanism)).transpose()?;
+        let memory = match &runner.workload.memory {
+            Some(memory) => Some((CachedApplications::start(runner, memory)?, memory.kib_per_work_ms)),
+            None => None,
+        };
         let is_of_android = runner.workload.program == Program::AndroidApplication;
         let activity_manager = is_of_android.then(|| ActivityManager::start(runner.turns_per_ms)).transpose()?;
-        Ok(Self { activity_manager, services, diagnosis: diagnosis.transpose()? })
+        Ok(Self { activity_manager, services, memory, diagnosis })
     }
 
     /// Has the activity manager open the application, and waits for its first screen; `None` where there is no manager.
@@ -62,9 +79,11 @@ impl<'a> Surroundings<'a> {
         self.activity_manager.as_mut().map(|manager| manager.open(work_ms)).transpose()
     }
 
-    /// Arguments of the application for its lookups.
+    /// Arguments of the application for its memory and its lookups.
     pub(super) fn arguments(&self, work_ms: u32) -> Vec<String> {
-        let Some(Services { driver, lookups, seed, .. }) = &self.services else { return Vec::new() };
+        let fill =
+            self.memory.iter().flat_map(|(_, kib_per_work_ms)| fill_arguments(kib_per_work_ms * u64::from(work_ms)));
+        let Some(Services { driver, lookups, seed, .. }) = &self.services else { return fill.collect() };
         let words = [
             ("--lookups", (lookups.per_work_ms * work_ms).to_string()),
             ("--services", lookups.services.to_string()),
@@ -72,7 +91,7 @@ impl<'a> Surroundings<'a> {
             ("--format", driver.format.name.clone()),
             ("--seed", seed.to_string()),
         ];
-        words.into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect()
+        fill.chain(words.into_iter().flat_map(|(option, value)| [option.to_owned(), value])).collect()
     }
 
     /// Notes the estimate, if the launch was diagnosed. The application must still wait.
@@ -98,7 +117,9 @@ impl<'a> Services<'a> {
 
 impl<'a> Diagnosis<'a> {
     /// Starts `brisk diagnose`, and returns once it records.
-    fn start(runner: &Runner<'_>, mechanism: &'a str) -> anyhow::Result<Self> {
+    fn start(runner: &Runner<'_>, arm: &Arm, mechanism: &'a str) -> anyhow::Result<Self> {
+        let configuration =
+            arm.brisk.as_ref().map(|table| DeviceConfiguration::write(runner.root, table)).transpose()?;
         let file = runner.folder.join("launch.dat");
         let _ = fs::remove_file(&file);
         let mut command = Command::new(std::env::current_exe()?);
@@ -106,7 +127,8 @@ impl<'a> Diagnosis<'a> {
         command.arg(APPLICATION).arg("--output").arg(&file);
         parent_death::die_with_parent(&mut command, Signal::TERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let mut diagnosis = Self { mechanism, child: child.context("cannot start brisk diagnose")? };
+        let child = child.context("cannot start brisk diagnose")?;
+        let mut diagnosis = Self { mechanism, child, _configuration: configuration };
         let limit = BootTime::now() + START_TIMEOUT;
         while fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
             if let Some(status) = diagnosis.child.try_wait()? {
@@ -140,6 +162,24 @@ impl<'a> Diagnosis<'a> {
         if let Some(pid) = process::id(self.child.id()) {
             let _ = kill_process(pid, Signal::TERM);
         }
+    }
+}
+
+impl DeviceConfiguration {
+    fn write(root: &Root, table: &toml::Table) -> anyhow::Result<Self> {
+        let folder = root.path("/etc/brisk");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let configuration = Self { file: folder.join("brisk.toml") };
+        fs::write(&configuration.file, with_launch_enabled(table).to_string())
+            .with_context(|| format!("cannot write {}", configuration.file.display()))?;
+        Ok(configuration)
+    }
+}
+
+impl Drop for DeviceConfiguration {
+    fn drop(&mut self) {
+        // It is a guest's: nothing is left to do where it cannot be removed.
+        let _ = fs::remove_file(&self.file);
     }
 }
 

@@ -36,8 +36,8 @@ pub use network::{Network, NetworkQueue};
 pub use openings::DeviceEnvironment;
 pub use openings::Openings;
 pub use workload::{
-    Background, Boots, Bursts, LaunchLookups, Launches, Lookups, Preloading, Program, Reading, Readings, Reboots,
-    Workload,
+    Background, Boots, Bursts, LaunchLookups, LaunchMemory, Launches, Lookups, Preloading, Program, Reading, Readings,
+    Reboots, Workload,
 };
 
 /// One experiment, as its file describes it.

@@ -103,6 +103,25 @@ fn an_application_of_android_does_its_work_alone() {
 }
 
 #[test]
+fn memory_is_filled_by_one_thread_in_the_lab() {
+    let memory = "memory = { available_kib = 9, cached = 2, cached_kib = 8, kib_per_work_ms = 4 }\nsettle_ms";
+    let text = MINIMAL.replacen("settle_ms", memory, 1);
+    let launches = Experiment::parse("x", &text).unwrap().launches.unwrap();
+    let expected = LaunchMemory { available_kib: 9, cached: 2, cached_kib: 8, kib_per_work_ms: 4 };
+    assert_eq!(launches.memory, Some(expected));
+    for (from, to, expected) in [
+        ("cached = 2", "cached = 0", "memory: every amount must be above zero"),
+        ("kib_per_work_ms = 4", "kib_per_work_ms = 0", "memory: every amount must be above zero"),
+        ("memory =", "threads = 2\nmemory =", "by one thread in one piece of work"),
+        ("memory =", "start_up_ms = 20\nmemory =", "by one thread in one piece of work"),
+        ("mode = \"deterministic\"\nscenario = \"launch\"", "mode = \"native\"", "is filled in the lab"),
+    ] {
+        let error = Experiment::parse("x", &text.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}\n  wanted {expected}");
+    }
+}
+
+#[test]
 fn energy_is_claimed_only_where_it_is_measured() {
     let claimed = MINIMAL.replacen("measure = \"gain\"", "measure = \"gain\"\nmetric = \"energy\"", 1);
     Experiment::parse("x", &claimed).unwrap();

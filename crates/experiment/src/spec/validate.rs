@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use super::super::claim::{Claim, Measure, PointSelector, VerdictBasis};
 use super::super::metric::{Metric, Subject};
-use super::{Arm, Boots, Experiment, LaunchLookups, Launches, Lookups, Preloading, Program, Readings, Reboots};
+use super::{
+    Arm, Boots, Experiment, LaunchLookups, LaunchMemory, Launches, Lookups, Preloading, Program, Readings, Reboots,
+};
 use brisk_mechanism::lookup::Traces;
 use brisk_report::proof::Timekeeping;
 use brisk_sys::binder::WireFormat;
 
 /// Mechanisms that `brisk diagnose` estimates.
-const ESTIMATED: [&str; 3] = ["launch", "placement", "lookup"];
+const ESTIMATED: [&str; 4] = ["launch", "placement", "lookup", "memory"];
 
 fn manager_fault(arm: &Arm) -> Option<String> {
     match &arm.lookup {
@@ -96,15 +98,27 @@ impl Experiment {
         if workload.program == Program::AndroidApplication && self.does_more_than_an_application_of_android(workload) {
             return Some(
                 "an android-application is opened in the lab, and does work_ms alone: without start_up_ms, threads, bursts, \
-                 lookups and estimates"
+                 memory, lookups and estimates"
                     .into(),
             );
         }
-        workload.lookups.and_then(|lookups| self.launch_lookups_fault(lookups))
+        let memory_fault = workload.memory.and_then(|memory| self.launch_memory_fault(workload, memory));
+        memory_fault.or_else(|| workload.lookups.and_then(|lookups| self.launch_lookups_fault(lookups)))
+    }
+
+    fn launch_memory_fault(&self, workload: &Launches, memory: LaunchMemory) -> Option<String> {
+        let LaunchMemory { available_kib, cached, cached_kib, kib_per_work_ms } = memory;
+        let is_one_piece = workload.start_up_ms == 0 && workload.threads == 1 && workload.bursts.is_none();
+        if self.mode == Timekeeping::Native || !is_one_piece {
+            return Some("memory of launches is filled in the lab, by one thread in one piece of work".into());
+        }
+        ([available_kib, u64::from(cached), cached_kib, kib_per_work_ms].contains(&0))
+            .then(|| "memory: every amount must be above zero".into())
     }
 
     fn does_more_than_an_application_of_android(&self, workload: &Launches) -> bool {
-        let does_more = workload.start_up_ms > 0 || workload.threads > 1 || workload.bursts.is_some();
+        let does_more =
+            workload.start_up_ms > 0 || workload.threads > 1 || workload.bursts.is_some() || workload.memory.is_some();
         let estimates = self.arms.iter().any(|arm| arm.estimates.is_some());
         self.mode == Timekeeping::Native || does_more || workload.lookups.is_some() || estimates
     }

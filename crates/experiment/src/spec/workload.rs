@@ -159,6 +159,8 @@ pub struct Launches {
     pub bursts: Option<Bursts>,
     /// Services that the program looks up before its work, in the lab.
     pub lookups: Option<LaunchLookups>,
+    /// Memory that the program fills during its work, in the lab.
+    pub memory: Option<LaunchMemory>,
     /// Length of the idle point, if there is one, in milliseconds.
     pub idle_ms: Option<u32>,
     /// Shortest and longest rest before a launch, in milliseconds.
@@ -181,6 +183,19 @@ pub struct LaunchLookups {
     pub services: u32,
     /// Lookups for each millisecond of `work_ms`.
     pub per_work_ms: u32,
+}
+
+/// The memory of a launch, and of the cached applications that hold what was free before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchMemory {
+    /// MemAvailable before the cached applications are launched; memory beyond it is locked.
+    pub available_kib: u64,
+    /// Cached applications, and the memory that each of them fills.
+    pub cached: u32,
+    pub cached_kib: u64,
+    /// Memory that the program fills for each millisecond of `work_ms`.
+    pub kib_per_work_ms: u64,
 }
 
 /// Work in pieces.

@@ -7,7 +7,6 @@ mod companion_program;
 mod cost;
 mod environment;
 mod figures;
-mod locked_memory;
 mod process;
 
 use std::fs;
@@ -18,6 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::daemon::Daemon;
+use super::locked_memory::LockedMemory;
 use super::settings::RunnerSettings;
 use super::swap_device::SwapDevice;
 use super::{describe, run_replicates, runtime_folder, sleep_until};
@@ -35,14 +35,13 @@ use companion_program::CompanionProgram;
 use cost::CostMeter;
 use environment::RunningEnvironment;
 use figures::{Figures, MemoryState, Opening};
-use locked_memory::LockedMemory;
 use process::{ApplicationProcess, PreparedApplication, TapOutcome};
 
 /// Android's classes: foreground, previous and cached.
 const FOREGROUND_ADJ: i16 = 0;
 const PREVIOUS_ADJ: i16 = 700;
 pub(super) const CACHED_ADJ: i16 = 900;
-const CACHED_STEP: i16 = 5;
+pub(super) const CACHED_STEP: i16 = 5;
 /// The application whose pages a single task has, and its class, which no other process has.
 const SINGLE: usize = 0;
 const SINGLE_ADJ: i16 = 1000;

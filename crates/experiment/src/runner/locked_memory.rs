@@ -9,6 +9,9 @@ use brisk_sys::memory::meminfo;
 /// The kernel itself causes smaller differences.
 const TOLERANCE_KIB: u64 = 256;
 
+/// The most that is locked at once: what the kernel takes for its page tables is known after it.
+const PIECE_KIB: u64 = 128 << 10;
+
 /// Locked memory, until it is dropped.
 #[derive(Debug)]
 pub(super) struct LockedMemory {
@@ -18,18 +21,23 @@ pub(super) struct LockedMemory {
 impl LockedMemory {
     /// Locks memory until `available_kib` are left.
     pub(super) fn take(root: &Root, available_kib: u64) -> anyhow::Result<Self> {
+        Self::within(root, available_kib, TOLERANCE_KIB)
+    }
+
+    /// The same, with this tolerance: also other processes start and end meanwhile.
+    pub(super) fn within(root: &Root, available_kib: u64, tolerance_kib: u64) -> anyhow::Result<Self> {
         let mut locked_memory = Self { pieces: Vec::new() };
         loop {
             let now_kib = meminfo::read(root)?.available_kib.context("this kernel does not report MemAvailable")?;
-            if now_kib + TOLERANCE_KIB < available_kib {
+            if now_kib + tolerance_kib < available_kib {
                 bail!(
                     "{now_kib} KiB are available, and the workload needs {available_kib}: give the scenario more memory"
                 );
             }
-            let Some(extra_kib) = now_kib.checked_sub(available_kib).filter(|&extra| extra >= TOLERANCE_KIB) else {
+            let Some(extra_kib) = now_kib.checked_sub(available_kib).filter(|&extra| extra >= tolerance_kib) else {
                 return Ok(locked_memory);
             };
-            let bytes = (extra_kib as usize) << 10;
+            let bytes = (extra_kib.min(PIECE_KIB) as usize) << 10;
             let flags = MapFlags::PRIVATE | MapFlags::LOCKED | MapFlags::POPULATE;
             // SAFETY: a new private mapping at an address that the kernel chooses.
             let start =
