@@ -31,7 +31,8 @@ fn processes(root: &Root) -> Vec<String> {
     for pid in process_memory::pids(root).unwrap_or_default() {
         let Ok(adj) = process_memory::oom_score_adj(root, pid) else { continue };
         let Ok(Some((owner, memory))) = process_memory::read_with_owner(root, pid) else { continue };
-        if memory.rss_anonymous_kib >= LEAST_KIB {
+        // What a process has on swap may have been in memory when a launch began.
+        if memory.rss_anonymous_kib.saturating_add(memory.swap_kib) >= LEAST_KIB {
             found.push((adj, pid, owner.name.unwrap_or_default(), memory));
         }
     }
@@ -87,7 +88,7 @@ mod tests {
     // Verifies TRACE-9.
     #[test]
     fn the_device_and_its_processes_are_noted() {
-        let notes = notes_of(&[(5, 0, 2000), (6, 900, 1023), (7, 905, 1024), (8, 900, 3000)]);
+        let notes = notes_of(&[(5, 0, 2000), (6, 900, 1016), (7, 905, 1017), (8, 900, 3000)]);
         let page_kib = rustix::param::page_size() as u64 / 1024;
         let (low_kib, high_kib) = (2 * page_kib, 3 * page_kib);
         assert_eq!(
@@ -97,7 +98,7 @@ mod tests {
                     "brisk_memory: page_kib={page_kib} total_kib=9000 free_kib=100 swap_total_kib=50 swap_free_kib=40 \
                      low_kib={low_kib} high_kib={high_kib} swap_ratio_percent=25"
                 ),
-                "brisk_process: pid=7 oom_score_adj=905 anonymous_kib=1024 swapped_kib=7 comm=a b".to_owned(),
+                "brisk_process: pid=7 oom_score_adj=905 anonymous_kib=1017 swapped_kib=7 comm=a b".to_owned(),
                 "brisk_process: pid=8 oom_score_adj=900 anonymous_kib=3000 swapped_kib=7 comm=a b".to_owned(),
                 "brisk_process: pid=5 oom_score_adj=0 anonymous_kib=2000 swapped_kib=7 comm=a b".to_owned(),
             ]
