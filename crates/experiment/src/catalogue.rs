@@ -199,7 +199,7 @@ mod tests {
         );
         assert_eq!(
             names(&["memory"], false).unwrap(),
-            ["memory-paper", "memory-brisk", "memory-victims", "memory-single", "memory-writeback"]
+            ["memory-paper", "memory-brisk", "memory-victims", "memory-single", "memory-writeback", "memory-estimate"]
         );
         assert_eq!(
             names(&["placement"], false).unwrap(),

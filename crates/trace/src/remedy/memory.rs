@@ -232,7 +232,7 @@ fn assumed(free_kib: u64, swapped_out: &PageoutResult, ratio: Option<f64>) -> [S
             names.join(", "),
             swapped_out.free_kib
         ),
-        "the kernel reclaims the same pages in the same time, but begins later".to_owned(),
+        "the kernel then reclaims pages as quickly as it did, and memory's own work takes no time".to_owned(),
     ]
 }
 
