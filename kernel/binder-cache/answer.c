@@ -161,7 +161,7 @@ static void binder_cache_deliver(struct binder_proc *proc, struct binder_thread 
 	 * that it passes.  Nothing else writes to the word of a buffer that is in use.
 	 */
 	data_race(buffer->debug_id = debug_id);
-	data_race(buffer->clear_on_free = !!(answer->flags & TF_CLEAR_BUF));
+	data_race(buffer->clear_on_free = !!(answer->flags & TF_CLEAR_BUF)); /* the same */
 	buffer->transaction = NULL;
 	buffer->target_node = NULL;
 	buffer->cache_answer = true;
