@@ -95,7 +95,7 @@ fn advice(cause: &io::Error) -> &'static str {
 #[derive(Debug, Clone)]
 pub struct Options {
     pub output: PathBuf,
-    /// The kernel's buffer for each CPU.
+    /// The kernel's buffer for each CPU; it is smaller where the kernel lacks memory.
     pub buffer_kib: u32,
     /// The largest size of all events in the file.
     pub limit_mib: u32,
@@ -112,6 +112,8 @@ pub struct Summary {
     pub cpus: usize,
     /// The clock of the events' times, as the kernel calls it.
     pub clock: String,
+    /// The kernel's buffer for each CPU.
+    pub buffer_kib: u32,
     pub events: u64,
     /// Overwritten in the kernel's buffer, or dropped, before they were read.
     pub lost_events: u64,
@@ -234,7 +236,7 @@ impl Recording {
         let numbers: Vec<u16> = pages.iter().map(|pages| pages.cpu).collect();
         let tally = trace_pages::tally(&root, instance.folder(), numbers);
         let names = root.read(format!("{}/saved_cmdlines", tracefs(&root))).unwrap_or_default() + "\n";
-        let cpus = pages.len();
+        let (cpus, buffer_kib) = (pages.len(), instance.buffer_kib());
         drop(pages);
         drop(instance);
         let file_bytes = file.finish(&names).map_err(|cause| RecordError::File { path: path.clone(), cause })?;
@@ -244,6 +246,7 @@ impl Recording {
             seconds,
             cpus,
             clock,
+            buffer_kib,
             events: tally.read,
             lost_events: tally.lost,
             missing,

@@ -284,7 +284,7 @@ fn record(
 }
 
 fn text(summary: &Summary, until: &Until, arguments: &Arguments) -> String {
-    let Summary { file, seconds, cpus, events, clock, missing, lost_events, is_full, .. } = summary;
+    let Summary { file, seconds, cpus, events, clock, buffer_kib, missing, lost_events, is_full, .. } = summary;
     let (file, mib) = (file.display(), summary.file_bytes as f64 / f64::from(1 << 20));
     let s = if *cpus == 1 { "" } else { "s" };
     let own_percent = summary.own_cpu_seconds / seconds.max(0.001) * 100.0;
@@ -294,8 +294,10 @@ fn text(summary: &Summary, until: &Until, arguments: &Arguments) -> String {
     );
     // Writing to a string cannot fail.
     text.push_str(&until.words());
+    if *buffer_kib < arguments.buffer_kib {
+        let _ = writeln!(text, "note: memory is short: the events of each CPU had {buffer_kib} KiB of it");
+    }
     if *lost_events > 0 {
-        let buffer_kib = arguments.buffer_kib;
         let _ = writeln!(text, "note: {lost_events} events were lost; use a larger --buffer-kib than {buffer_kib}");
     }
     if *is_full {

@@ -128,6 +128,16 @@ fn a_recording_that_is_refused_tells_why() {
 
 // Verifies TRACE-6.
 #[test]
+fn a_recording_uses_less_memory_where_it_is_scarce() {
+    let Some(report) = report(&["scarce"]) else { return };
+    let record = report.json("scarce.record");
+    let buffer_kib = record["buffer_kib"].as_u64().unwrap();
+    assert!([32_768, 16_384].contains(&buffer_kib) && record["events"].as_u64() > Some(0), "{record:#}");
+    assert_eq!((report.one("scarce.exit"), report.one("scarce.left")), ("0", ""), "{report:#?}");
+}
+
+// Verifies TRACE-6.
+#[test]
 fn a_launch_takes_at_most_2_percent_longer_when_recorded() {
     let Some(report) = report(&["cost"]) else { return };
     let median = |name: &str| {

@@ -158,6 +158,24 @@ refused() {
 	say refused.tracefs "$code $said"
 }
 
+available_kib() {
+	awk '/^MemAvailable:/ { print $2 }' /proc/meminfo
+}
+
+# A recording that wants more memory than there is.
+scarce() {
+	mkdir /fill
+	mount -t tmpfs -o size=100% none /fill
+	while [ "$(available_kib)" -gt 50000 ]; do
+		dd if=/dev/zero bs=1M count=4 >>/fill/all 2>/dev/null
+	done
+	code=0
+	brisk trace record --json --time 200ms --buffer-kib 65536 --output /scarce.dat >/scarce.out || code=$?
+	say scarce.exit "$code"
+	say scarce.record "$(one_line </scarce.out)"
+	say scarce.left "$(instances)"
+}
+
 # What recording adds to a launch of bursts on several threads.
 cost() {
 	for _ in 1 2 3; do

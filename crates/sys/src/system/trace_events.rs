@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::Root;
 use crate::error::{DeviceError, Operation};
@@ -60,27 +61,31 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
+/// The least memory for the events of a CPU.
+const LEAST_BUFFER_KIB: u32 = 64;
+
 /// An instance; it is removed when this value is dropped, and its probe with it.
 #[derive(Debug)]
 pub struct TraceInstance {
     root: Root,
     folder: String,
+    buffer_kib: u32,
     /// `GROUP/EVENT` of a probe that was defined for it.
     probe: Option<&'static str>,
 }
 
 impl TraceInstance {
     /// Creates the instance `name`, in place of a leftover one, with the first of `clocks` that the kernel has (none named: its
-    /// default) and `buffer_kib` of memory per CPU.
+    /// default) and `buffer_kib` of memory per CPU; with half of that, and so on, where the kernel lacks memory.
     ///
     /// # Errors
-    /// [`DeviceError`] without tracefs or permission, and where the kernel offers no such clock.
+    /// [`DeviceError`] without tracefs or permission, where the kernel offers no such clock, and where it lacks memory for 64 KiB.
     pub fn make(root: &Root, name: &str, clocks: &[&str], buffer_kib: u32) -> Result<Self, DeviceError> {
         let folder = format!("{}/instances/{name}", tracefs(root));
         let real = root.path(&folder);
         let _ = fs::remove_dir(&real);
         fs::create_dir(&real).map_err(|error| DeviceError::io(&real, Operation::Write, error))?;
-        let instance = Self { root: root.clone(), folder, probe: None };
+        let mut instance = Self { root: root.clone(), folder, buffer_kib, probe: None };
         let mut set = Ok(());
         for clock in clocks {
             set = instance.write("trace_clock", clock);
@@ -89,8 +94,18 @@ impl TraceInstance {
             }
         }
         set?;
-        instance.write("buffer_size_kb", &buffer_kib.to_string())?;
+        while let Err(error) = instance.write("buffer_size_kb", &instance.buffer_kib.to_string()) {
+            if error.errno() != Some(Errno::NOMEM) || instance.buffer_kib <= LEAST_BUFFER_KIB {
+                return Err(error);
+            }
+            instance.buffer_kib = (instance.buffer_kib / 2).max(LEAST_BUFFER_KIB);
+        }
         Ok(instance)
+    }
+
+    /// Its memory for the events of each CPU, in KiB.
+    pub fn buffer_kib(&self) -> u32 {
+        self.buffer_kib
     }
 
     /// Its folder, as named on the device.
