@@ -218,7 +218,7 @@ mod tests {
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
         assert_eq!(names(&["together"], false).unwrap(), ["together", "together-slow", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 38);
+        assert_eq!(names(&[], false).unwrap().len(), 39);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);
