@@ -1,12 +1,11 @@
 //! Answers the questions of mechanisms, one at a time, by reading /proc and /sys.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use brisk_mechanism::contract::facts::ThreadOfProcess;
 use brisk_mechanism::{Facts, Question};
-use brisk_sys::cgroup::hierarchy::Hierarchy;
 use brisk_sys::cgroup::memory::samples;
 use brisk_sys::cgroup::{hierarchy, id, pressure};
 use brisk_sys::io::{disk_stats, io_priority, process_io};
@@ -74,8 +73,7 @@ fn storage_use(root: &Root, group: Option<&PathBuf>, parents: &[(ProcessIdentity
 fn network_use(root: &Root, processes: &BTreeSet<u32>, wants_sockets: bool) -> Facts {
     let mount = hierarchy::unified(root).unwrap_or_default();
     let group = |pid: &u32| {
-        let text = root.read(format!("/proc/{pid}/cgroup")).ok()?;
-        let group = Path::new(hierarchy::group_in(&text, Hierarchy::Unified)?).to_owned();
+        let group = hierarchy::unified_group(root, *pid)?;
         Some((id::of(root, &id::folder(&mount, &group))?, group))
     };
     let mut groups: Vec<(u64, PathBuf)> = processes.iter().filter_map(group).collect();

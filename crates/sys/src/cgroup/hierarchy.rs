@@ -104,6 +104,12 @@ pub fn group_in(text: &str, hierarchy: Hierarchy) -> Option<&str> {
     is_plain(group).then_some(group)
 }
 
+/// The group of process `pid` in version 2, as [`group_in`]; none where the process has ended, too.
+pub fn unified_group(root: &Root, pid: u32) -> Option<PathBuf> {
+    let text = root.read(format!("/proc/{pid}/cgroup")).ok()?;
+    group_in(&text, Hierarchy::Unified).map(PathBuf::from)
+}
+
 /// True when `file`, a list of controllers, contains `controller`.
 pub(super) fn lists(root: &Root, file: &Path, controller: &str) -> bool {
     root.read(file).is_ok_and(|text| text.split_ascii_whitespace().any(|listed| listed == controller))

@@ -1,9 +1,10 @@
 //! The number of a control group of version 2: its folder's inode (cgroup_id of the kernel), as sockets and BPF know it.
 
 use std::fs;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::hierarchy::children;
 use crate::Root;
 
 /// The number of the group in `folder`; `None` where there is none.
@@ -14,14 +15,11 @@ pub fn of(root: &Root, folder: &Path) -> Option<u64> {
 /// Those of the groups `ids` that are below the mount point `mount`, with their paths in the hierarchy (`/apps/one`).
 pub fn find(root: &Root, mount: &Path, ids: &[u64]) -> Vec<(u64, PathBuf)> {
     let mut found = Vec::new();
-    let mut open = vec![PathBuf::from("/")];
-    while let Some(group) = open.pop().filter(|_| found.len() < ids.len()) {
-        let folder = root.path(folder(mount, &group));
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            let child = group.join(entry.file_name());
-            if ids.contains(&entry.ino()) {
-                found.push((entry.ino(), child.clone()));
+    let mut open = vec![mount.to_owned()];
+    while let Some(parent) = open.pop().filter(|_| found.len() < ids.len()) {
+        for child in children(root, &parent) {
+            if let Some(id) = of(root, &child).filter(|id| ids.contains(id)) {
+                found.push((id, Path::new("/").join(child.strip_prefix(mount).unwrap_or(&child))));
             }
             open.push(child);
         }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::hierarchy::{Hierarchy, children, group_in, members};
+use super::hierarchy::{children, members, unified_group};
+use super::id;
 use crate::memory::{process_memory, psi};
 use crate::{DeviceError, Root};
 
@@ -54,11 +55,11 @@ fn sample(root: &Root, folder: &Path) -> Option<GroupSample> {
 /// The group of process `pid` below `mount` whose memory can be reclaimed at once: one without child groups that is not the
 /// root.
 pub fn reclaimable(root: &Root, mount: &Path, pid: u32) -> Option<PathBuf> {
-    let text = root.read(format!("/proc/{pid}/cgroup")).ok()?;
-    let group = group_in(&text, Hierarchy::Unified)?.trim_start_matches('/');
-    let folder = mount.join(group);
-    let is_own =
-        !group.is_empty() && root.exists(folder.join("memory.reclaim")) && children(root, &folder).next().is_none();
+    let group = unified_group(root, pid)?;
+    let folder = id::folder(mount, &group);
+    let is_own = group != Path::new("/")
+        && root.exists(folder.join("memory.reclaim"))
+        && children(root, &folder).next().is_none();
     is_own.then_some(folder)
 }
 
