@@ -52,10 +52,11 @@ pub fn slow_down(rate_kbit: u32, queue: NetworkQueue) -> anyhow::Result<()> {
     change(SET_LINK, &link()).context("the loopback interface does not accept a smaller packet")?;
     create(SET_DISCIPLINE, &discipline(ROOT, LINK, "tbf", &limit(rate_kbit)))
         .context("the kernel has no discipline tbf")?;
-    let (handle, kind) = match queue {
-        NetworkQueue::PfifoFast => (PFIFO_FAST, "pfifo_fast"),
-        NetworkQueue::FqCodel => (FQ_CODEL, "fq_codel"),
+    let handle = match queue {
+        NetworkQueue::PfifoFast => PFIFO_FAST,
+        NetworkQueue::FqCodel => FQ_CODEL,
     };
+    let kind = queue.name();
     create(SET_DISCIPLINE, &discipline(LINK_CLASS, handle, kind, &[]))
         .with_context(|| format!("the kernel has no discipline {kind}"))
 }

@@ -28,10 +28,15 @@ impl NetworkQueue {
     /// # Errors
     /// The list of names, when it is none of them.
     pub fn of_name(name: &str) -> Result<Self, String> {
-        match name {
-            "pfifo_fast" => Ok(Self::PfifoFast),
-            "fq_codel" => Ok(Self::FqCodel),
-            _ => Err("expected pfifo_fast or fq_codel".to_owned()),
+        let named = [Self::PfifoFast, Self::FqCodel].into_iter().find(|queue| queue.name() == name);
+        named.ok_or_else(|| "expected pfifo_fast or fq_codel".to_owned())
+    }
+
+    /// Its name in the kernel and in experiments.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PfifoFast => "pfifo_fast",
+            Self::FqCodel => "fq_codel",
         }
     }
 }
