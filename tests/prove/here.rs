@@ -15,7 +15,7 @@ use crate::patience::{LONG_PATIENCE, OutputWithin, end_of, output_of};
 use crate::static_brisk::{static_brisk, static_brisk_of_a_device};
 
 /// An experiment for `--here` that keeps the device's own governor.
-const HERE: &str = r#"
+pub(super) const HERE: &str = r#"
 name = "mini-here"
 title = "A device by itself"
 description = "As it is, with brisk, and at the highest frequency."

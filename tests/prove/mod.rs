@@ -5,6 +5,7 @@ mod here;
 mod kubernetes;
 mod on;
 mod on_adb;
+mod on_guests;
 mod shard;
 mod ssh_server;
 

@@ -68,9 +68,7 @@ impl SshServer {
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("tmp")).unwrap();
         for key in ["host", "user", "stranger"] {
-            let mut command = Command::new("ssh-keygen");
-            let status = command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(at(key)).status().unwrap();
-            assert!(status.success());
+            make_key(&at(key));
         }
         let port = free_port();
         let here = folder.path().display();
@@ -163,16 +161,42 @@ fn server(root: &Path, folder: &Path) -> Child {
     command.stdout(Stdio::null()).stderr(fs::File::create(folder.join("log")).unwrap()).spawn().unwrap()
 }
 
+/// Makes a key pair: `path`, and `path` with `.pub`.
+pub fn make_key(path: &Path) {
+    let mut command = Command::new("ssh-keygen");
+    let status = command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path).status().unwrap();
+    assert!(status.success());
+}
+
+/// What a client knows of a server on this machine.
+#[derive(Clone)]
+pub struct Host {
+    pub name: String,
+    pub port: u16,
+    /// The client's private key.
+    pub key: PathBuf,
+}
+
 /// A folder with an `ssh` that knows `servers` as board-1, board-2 and so on, and the last of them also as locked, with a key
 /// that it does not accept.
 pub fn client(servers: &[&SshServer]) -> tempfile::TempDir {
+    let host = |name: String, server: &SshServer, key: &str| Host {
+        name,
+        port: server.port,
+        key: server.folder.path().join(key),
+    };
+    let boards = (1..).zip(servers).map(|(number, server)| host(format!("board-{number}"), server, "user"));
+    let locked = servers.last().map(|server| host("locked".to_owned(), server, "stranger"));
+    client_of(&boards.chain(locked).collect::<Vec<_>>())
+}
+
+/// A folder with an `ssh` that knows `hosts`.
+pub fn client_of(hosts: &[Host]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut text = "Host *\n  StrictHostKeyChecking accept-new\n  IdentitiesOnly yes\n  LogLevel ERROR\n".to_owned();
     text += &format!("  UserKnownHostsFile {}/known\n  HostName 127.0.0.1\n", folder.path().display());
-    let names = (1..).map(|number| format!("board-{number}")).zip(servers).map(|(name, server)| (name, server, "user"));
-    for (name, server, key) in names.chain(servers.last().map(|server| ("locked".to_owned(), server, "stranger"))) {
-        let key = server.folder.path().join(key);
-        text += &format!("Host {name}\n  Port {}\n  IdentityFile {}\n", server.port, key.display());
+    for Host { name, port, key } in hosts {
+        text += &format!("Host {name}\n  Port {port}\n  IdentityFile {}\n", key.display());
     }
     let configuration = folder.path().join("config");
     fs::write(&configuration, text).unwrap();

@@ -7,6 +7,7 @@ pub const SCENARIOS: &[(&str, &str)] = &[
     ("debian-6.1-idle", include_str!("../../../lab/scenarios/debian-6.1-idle.toml")),
     ("debian-6.1-idle-waking", include_str!("../../../lab/scenarios/debian-6.1-idle-waking.toml")),
     ("debian-arm64-6.1", include_str!("../../../lab/scenarios/debian-arm64-6.1.toml")),
+    ("board-arm64-6.1", include_str!("../../../lab/scenarios/board-arm64-6.1.toml")),
     ("debian-arm64-6.1-biglittle", include_str!("../../../lab/scenarios/debian-arm64-6.1-biglittle.toml")),
     ("android-6.12", include_str!("../../../lab/scenarios/android-6.12.toml")),
     ("android-6.12-little", include_str!("../../../lab/scenarios/android-6.12-little.toml")),

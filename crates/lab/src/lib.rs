@@ -137,7 +137,7 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, LabError> {
         (&module.name, &module.object, &module.parameters).hash(&mut hasher);
     }
     if let Some(wanted) = &scenario.guest.systemd {
-        for file in systemd::files(&packages, wanted, scenario.architecture().console)?.1 {
+        for file in systemd::files(&packages, wanted, scenario.architecture())?.1 {
             (file.path, file.contents, file.mode).hash(&mut hasher);
         }
     }
@@ -167,12 +167,9 @@ pub fn program(name: &str, scenario: &Scenario) -> Result<Vec<u8>, LabError> {
 /// The program `name` of a Debian package for the guest of `scenario`, with its libraries and loader.
 ///
 /// # Errors
-/// [`LabError`] when it cannot be obtained, or the guest is for another processor than the package's.
+/// [`LabError`] when it cannot be obtained.
 pub fn packaged_program(name: &str, scenario: &Scenario) -> Result<Vec<GuestFile>, LabError> {
-    if scenario.kernel.architecture != "amd64" {
-        return Err(LabError::Package { package: name.into(), reason: "it is fetched for amd64 alone".into() });
-    }
-    read_all(Packages::of(&Cache::open()?, scenario)?.program(name)?)
+    read_all(Packages::of(&Cache::open()?, scenario)?.program(name, scenario.architecture())?)
 }
 
 /// The host's own program `name`, with its libraries and loader: each file.
@@ -186,7 +183,7 @@ pub fn host_program(name: &str) -> Result<Vec<GuestFile>, LabError> {
         package: name.into(),
         reason: format!("this host has no program {name} to put into the guest; install it"),
     })?;
-    let mut files = libraries::needed_by(std::slice::from_ref(&program), &[Path::new("/")])?;
+    let mut files = libraries::needed_by(std::slice::from_ref(&program), &[Path::new("/")], std::env::consts::ARCH)?;
     files.insert(format!("/bin/{name}"), program);
     read_all(files)
 }
@@ -254,7 +251,7 @@ fn pack(job: &Job, packages: &Packages<'_>, modules: &[LoadableModule]) -> Resul
     let binary = program::read_static(job.binary.as_deref(), job.scenario.architecture())?;
     let busybox = if job.busybox || job.interactive { Some(packages.busybox()?) } else { None };
     let systemd = job.scenario.guest.systemd.as_ref();
-    let systemd = systemd.map(|wanted| systemd::files(packages, wanted, job.scenario.architecture().console));
+    let systemd = systemd.map(|wanted| systemd::files(packages, wanted, job.scenario.architecture()));
     let (systemd, systemd_files) = systemd.transpose()?.unzip();
     let module_path = |module: &LoadableModule| format!("/modules/{}.ko", module.name);
     let guest_job = GuestJob {

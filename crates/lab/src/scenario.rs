@@ -319,8 +319,8 @@ impl Scenario {
             return Some("guest.kept is on the disk: give machine.disk_mib".into());
         }
         if let Some(systemd) = &self.guest.systemd {
-            if self.guest.cgroup != CgroupVersion::V2 || self.kernel.architecture != "amd64" {
-                return Some("guest.systemd mounts cgroup = \"v2\" itself, and is fetched for amd64".into());
+            if self.guest.cgroup != CgroupVersion::V2 {
+                return Some("guest.systemd mounts cgroup = \"v2\" itself".into());
             }
             if let Some(path) = systemd.files.keys().find(|path| !path.starts_with('/')) {
                 return Some(format!("guest.systemd.files has {path:?}, which is not absolute"));

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::architecture::Architecture;
 use super::assembly::cache::fault;
 use super::assembly::libraries;
 use super::assembly::packages::Packages;
@@ -31,7 +32,7 @@ const TARGET: &str = "[Unit]\nDescription=brisk's laboratory\nWants=brisk-job.se
 pub fn files(
     packages: &Packages<'_>,
     systemd: &Systemd,
-    console: &str,
+    architecture: &Architecture,
 ) -> Result<(GuestSystemd, Vec<GuestFile>), LabError> {
     let own = packages.with_libraries("systemd")?;
     let mut paths: BTreeMap<String, PathBuf> = PROGRAMS.iter().filter_map(|place| in_package(&own, place)).collect();
@@ -50,7 +51,7 @@ pub fn files(
     }
     let programs: Vec<PathBuf> = paths.values().cloned().collect();
     let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
-    paths.extend(libraries::needed_by(&programs, &roots)?);
+    paths.extend(libraries::needed_by(&programs, &roots, architecture.machine)?);
     let mut files = paths.iter().map(|(path, file)| read(path, file)).collect::<Result<Vec<_>, _>>()?;
     let (passwd, group) = users(&systemd.users);
     for (path, text) in [
@@ -59,7 +60,7 @@ pub fn files(
         ("/etc/machine-id", &format!("{MACHINE_ID}\n")),
         ("/etc/systemd/system.conf", SETTINGS),
         ("/etc/systemd/system/default.target", TARGET),
-        ("/etc/systemd/system/brisk-job.service", &unit(&systemd.services, console)),
+        ("/etc/systemd/system/brisk-job.service", &unit(&systemd.services, architecture.console)),
         // Units with a private /tmp have a private /var/tmp as well.
         ("/var/tmp/.keep", ""),
     ] {

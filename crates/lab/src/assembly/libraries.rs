@@ -11,18 +11,21 @@ use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use super::cache::fault;
 use crate::error::LabError;
 
-/// Where Debian keeps libraries, below an unpacked package.
-const FOLDERS: &[&str] = &["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib", "usr/lib"];
+/// Where Debian keeps libraries for the processor that `uname -m` calls `machine`, below an unpacked package.
+fn folders_of(machine: &str) -> Vec<String> {
+    let own = ["lib", "usr/lib"].map(|folder| format!("{folder}/{machine}-linux-gnu"));
+    own.into_iter().chain(["lib", "usr/lib"].map(str::to_owned)).collect()
+}
 
 /// The libraries that `programs` need, those that these need, and their loader, by their path in the guest. They are searched
-/// for below `roots`, which are unpacked packages. A file that is no program needs nothing.
+/// for below `roots`, which are unpacked packages for `machine` (`uname -m`). A file that is no program needs nothing.
 ///
 /// # Errors
 /// [`LabError`] when a file cannot be read or understood, or a library is missing.
-pub fn needed_by(programs: &[PathBuf], roots: &[&Path]) -> Result<BTreeMap<String, PathBuf>, LabError> {
+pub fn needed_by(programs: &[PathBuf], roots: &[&Path], machine: &str) -> Result<BTreeMap<String, PathBuf>, LabError> {
     let mut found = BTreeMap::new();
-    // A program's own folders also apply to its libraries.
-    let mut folders: Vec<String> = Vec::new();
+    // A program's own folders come first, and also apply to its libraries.
+    let mut folders = folders_of(machine);
     let mut unread = programs.to_vec();
     while let Some(program) = unread.pop() {
         let elf = fs::read(&program).map_err(fault("read", &program))?;
@@ -31,10 +34,10 @@ pub fn needed_by(programs: &[PathBuf], roots: &[&Path]) -> Result<BTreeMap<Strin
         let missing = |name: &str| wrong(format!("it needs {name}, which is in none of the packages"));
         if let Some(loader) = needs.loader {
             let name = loader.rsplit('/').next().unwrap_or(&loader);
-            let (_, file) = search(name, &[], roots).ok_or_else(|| missing(name))?;
+            let (_, file) = search(name, &folders, roots).ok_or_else(|| missing(name))?;
             found.insert(loader, file);
         }
-        folders.extend(needs.folders);
+        folders.splice(..0, needs.folders);
         for name in needs.libraries {
             let (place, file) = search(&name, &folders, roots).ok_or_else(|| missing(&name))?;
             if found.insert(place, file.clone()).is_none() {
@@ -47,8 +50,8 @@ pub fn needed_by(programs: &[PathBuf], roots: &[&Path]) -> Result<BTreeMap<Strin
 
 /// The library `name`: its path in the guest, and its file.
 fn search(name: &str, folders: &[String], roots: &[&Path]) -> Option<(String, PathBuf)> {
-    let own = folders.iter().map(|folder| folder.trim_start_matches('/'));
-    let places: Vec<String> = own.chain(FOLDERS.iter().copied()).map(|folder| format!("{folder}/{name}")).collect();
+    let places: Vec<String> =
+        folders.iter().map(|folder| format!("{}/{name}", folder.trim_start_matches('/'))).collect();
     let candidates = roots.iter().flat_map(|root| places.iter().map(|place| (place, root.join(place))));
     candidates.into_iter().find(|(_, file)| file.is_file()).map(|(place, file)| (format!("/{place}"), file))
 }
@@ -119,16 +122,18 @@ mod tests {
             fs::write(file, "").unwrap();
         }
         let roots = [one.as_path(), other.as_path()];
-        for (name, folders, expected) in [
-            ("a.so", vec!["/usr/lib/own".to_owned()], Some("/usr/lib/own/a.so")),
-            ("a.so", vec![], Some("/usr/lib/a.so")),
-            ("b.so", vec![], Some("/lib/x86_64-linux-gnu/b.so")),
-            ("c.so", vec![], None),
+        for (name, own, machine, expected) in [
+            ("a.so", Some("/usr/lib/own"), "x86_64", Some("/usr/lib/own/a.so")),
+            ("a.so", None, "x86_64", Some("/usr/lib/a.so")),
+            ("b.so", None, "x86_64", Some("/lib/x86_64-linux-gnu/b.so")),
+            ("b.so", None, "aarch64", None),
+            ("c.so", None, "x86_64", None),
         ] {
-            assert_eq!(search(name, &folders, &roots).map(|(place, _)| place).as_deref(), expected, "{name}");
+            let folders: Vec<_> = own.map(str::to_owned).into_iter().chain(folders_of(machine)).collect();
+            assert_eq!(search(name, &folders, &roots).map(|(place, _)| place).as_deref(), expected, "{name} {machine}");
         }
         let program = one.join("usr/lib/a.so");
-        assert!(needed_by(&[program], &roots).unwrap().is_empty());
+        assert!(needed_by(&[program], &roots, "x86_64").unwrap().is_empty());
     }
 
     proptest! {

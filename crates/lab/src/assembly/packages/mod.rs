@@ -166,18 +166,19 @@ impl<'a> Packages<'a> {
         })
     }
 
-    /// The program `name` of the package of this name, its libraries and its loader: each file by its path in the guest.
+    /// The program `name` of the package of this name for `architecture`, its libraries and its loader: each file by its path
+    /// in the guest.
     ///
     /// # Errors
     /// [`LabError`] when it cannot be fetched or unpacked, or when a part of it is missing.
-    pub fn program(&self, name: &str) -> Result<BTreeMap<String, PathBuf>, LabError> {
+    pub fn program(&self, name: &str, architecture: &Architecture) -> Result<BTreeMap<String, PathBuf>, LabError> {
         let folder = self.with_libraries(name)?;
         let places = ["usr/bin", "usr/sbin", "bin"].map(|place| folder.join(place).join(name));
         let program = places.into_iter().find(|path| path.is_file()).ok_or_else(|| LabError::Package {
             package: name.into(),
             reason: "it has no program of its name".into(),
         })?;
-        let mut files = libraries::needed_by(std::slice::from_ref(&program), &[&folder])?;
+        let mut files = libraries::needed_by(std::slice::from_ref(&program), &[&folder], architecture.machine)?;
         files.insert(format!("/bin/{name}"), program);
         Ok(files)
     }
