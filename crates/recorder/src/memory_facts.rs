@@ -3,7 +3,7 @@
 
 use brisk_base::insertion_sort::insertion_sort;
 use brisk_sys::Root;
-use brisk_sys::memory::{meminfo, process_memory, swaps, zoneinfo, zram};
+use brisk_sys::memory::{meminfo, process_memory, swaps, zram};
 
 /// Processes that hold less are left out: they change no estimate.
 const LEAST_KIB: u64 = 1 << 10;
@@ -12,13 +12,12 @@ const MOST_PROCESSES: usize = 64;
 
 /// The notes, in the form of the kernel's events, for `MemoryFacts` of brisk-trace; none where memory cannot be read.
 pub(crate) fn notes(root: &Root) -> Vec<String> {
-    let (Ok(memory), Ok(marks)) = (meminfo::read(root), zoneinfo::watermarks(root)) else { return Vec::new() };
+    let Ok(memory) = meminfo::read(root) else { return Vec::new() };
     let ratio = swap_ratio_percent(root).map_or_else(String::new, |percent| format!(" swap_ratio_percent={percent}"));
     let page_kib = rustix::param::page_size() / 1024;
     let mut notes = vec![format!(
-        "brisk_memory: page_kib={page_kib} total_kib={} free_kib={} swap_total_kib={} swap_free_kib={} low_kib={} \
-         high_kib={}{ratio}",
-        memory.total_kib, memory.free_kib, memory.swap_total_kib, memory.swap_free_kib, marks.low_kib, marks.high_kib
+        "brisk_memory: page_kib={page_kib} total_kib={} free_kib={} swap_total_kib={} swap_free_kib={}{ratio}",
+        memory.total_kib, memory.free_kib, memory.swap_total_kib, memory.swap_free_kib
     )];
     notes.extend(processes(root));
     notes
@@ -67,7 +66,6 @@ mod tests {
                 "proc/meminfo".to_owned(),
                 "MemTotal: 9000 kB\nMemFree: 100 kB\nSwapTotal: 50 kB\nSwapFree: 40 kB\n".to_owned(),
             ),
-            ("proc/zoneinfo".to_owned(), "  min 1\n  low 2\n  high 3\n".to_owned()),
             (
                 "proc/swaps".to_owned(),
                 "Filename\tType\tSize\tUsed\tPriority\n/dev/zram0 partition 5000 4000 100\n".to_owned(),
@@ -90,13 +88,12 @@ mod tests {
     fn the_device_and_its_processes_are_noted() {
         let notes = notes_of(&[(5, 0, 2000), (6, 900, 1016), (7, 905, 1017), (8, 900, 3000)]);
         let page_kib = rustix::param::page_size() as u64 / 1024;
-        let (low_kib, high_kib) = (2 * page_kib, 3 * page_kib);
         assert_eq!(
             notes,
             [
                 format!(
                     "brisk_memory: page_kib={page_kib} total_kib=9000 free_kib=100 swap_total_kib=50 swap_free_kib=40 \
-                     low_kib={low_kib} high_kib={high_kib} swap_ratio_percent=25"
+                     swap_ratio_percent=25"
                 ),
                 "brisk_process: pid=7 oom_score_adj=905 anonymous_kib=1017 swapped_kib=7 comm=a b".to_owned(),
                 "brisk_process: pid=8 oom_score_adj=900 anonymous_kib=3000 swapped_kib=7 comm=a b".to_owned(),
@@ -109,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_device_that_tells_nothing_has_no_notes() {
-        let (_folder, root) = root_of(&[("proc/meminfo", "MemTotal: 9 kB\nMemFree: 1 kB\n")]);
+        let (_folder, root) = root_of(&[("proc/swaps", "")]);
         assert_eq!(notes(&root), [""; 0]);
     }
 }

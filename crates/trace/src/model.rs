@@ -234,9 +234,6 @@ pub struct MemoryFacts {
     pub free_kib: u64,
     pub swap_total_kib: u64,
     pub swap_free_kib: u64,
-    /// Below it kswapd reclaims, until more than `high_kib` is free.
-    pub low_kib: u64,
-    pub high_kib: u64,
     /// The memory that a byte on swap costs; `None` where too little is stored there to measure it.
     pub swap_ratio: Option<f64>,
     /// Those with the highest `oom_score_adj` first, without what estimates do not use.

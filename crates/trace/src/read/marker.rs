@@ -104,8 +104,6 @@ fn memory(values: &str, time_ns: u64) -> Option<MemoryFacts> {
         free_kib: number(values, "free_kib")?,
         swap_total_kib: number(values, "swap_total_kib")?,
         swap_free_kib: number(values, "swap_free_kib")?,
-        low_kib: number(values, "low_kib")?,
-        high_kib: number(values, "high_kib")?,
         swap_ratio: number::<u32>(values, "swap_ratio_percent").map(|percent| f64::from(percent) / 100.0),
         processes: Vec::new(),
     })
@@ -185,8 +183,8 @@ mod tests {
 
     #[test]
     fn what_the_recorder_tells_of_memory_is_kept() {
-        let device = "brisk_memory: page_kib=4 total_kib=9000 free_kib=100 swap_total_kib=50 swap_free_kib=40 low_kib=8 \
-                      high_kib=12 swap_ratio_percent=25\n";
+        let device = "brisk_memory: page_kib=4 total_kib=9000 free_kib=100 swap_total_kib=50 swap_free_kib=40 \
+                      swap_ratio_percent=25\n";
         let process = "brisk_process: pid=7 oom_score_adj=-905 anonymous_kib=1024 swapped_kib=7 comm=a b=c comm=\n";
         let told = |texts: &[&str]| {
             let mut collector = Collector::new("text");
@@ -208,8 +206,6 @@ mod tests {
             free_kib: 100,
             swap_total_kib: 50,
             swap_free_kib: 40,
-            low_kib: 8,
-            high_kib: 12,
             swap_ratio: Some(0.25),
             processes: vec![known],
         };

@@ -8,7 +8,7 @@ use brisk_mechanism::memory::MemoryConfig;
 use brisk_mechanism::memory::config::{KillerConfig, PageoutConfig};
 
 const DEVICE: &str = "brisk_memory: page_kib=4 total_kib=500000 free_kib=8000 swap_total_kib=200000 swap_free_kib=150000 \
-                      low_kib=6000 high_kib=7000 swap_ratio_percent=50";
+                      swap_ratio_percent=50";
 
 fn noted(us: u64, text: &str) -> String {
     line(1, us, 9, &format!("tracing_mark_write: {text}"))
