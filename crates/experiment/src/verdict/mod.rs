@@ -252,21 +252,21 @@ impl<'a> ClaimEvaluation<'a> {
         }
     }
 
-    /// The verdict of the estimate and the test on `requirement`; `count` results are tested at the same time. The few
-    /// replicates of a quick form do not give an estimate that can be judged alone.
+    /// The verdict of the estimate and the test on `requirement`; `count` results are tested at the same time. An estimate
+    /// refutes alone where it is as precise as the claim asks for: not in a quick form, whose replicates are few.
     fn by_estimate(&self, requirement: Requirement, figures: &Figures, quick: bool, count: usize) -> Verdict {
         let is_worse = figures.measured < 0.0 && self.p().is_some_and(|p| p < SIGNIFICANCE_LEVEL / count as f64);
         match (is_worse, verdict(requirement, [figures.measured; 2])) {
             (true, _) => Verdict::NotShown,
-            (_, Verdict::NotShown) if !quick && !self.is_wide(figures.ci) => Verdict::NotShown,
+            (_, Verdict::NotShown) if !quick && self.is_precise(figures.ci) => Verdict::NotShown,
             (_, Verdict::NotShown) => figures.by_interval(requirement),
             (_, verdict) => verdict,
         }
     }
 
-    /// True when the interval is wider than the claim asks for.
-    fn is_wide(&self, ci: [f64; 2]) -> bool {
-        self.claim.precision.is_some_and(|limit| !is_precise(ci, limit))
+    /// True when the claim asks for a precision and the interval has it.
+    fn is_precise(&self, ci: [f64; 2]) -> bool {
+        self.claim.precision.is_some_and(|limit| is_precise(ci, limit))
     }
 
     fn result(&self, quick: bool, point: String, count: usize) -> ClaimResult {
@@ -276,7 +276,7 @@ impl<'a> ClaimEvaluation<'a> {
         let measured = if blocks.contains(&0) { f64::NAN } else { self.figure(&all) };
         let ci = stratified_bootstrap(&blocks, &mut |drawn| self.figure(drawn));
         let figures = Figures { measured, ci, ci_99_9: interval_99_9(measured, ci, &blocks) };
-        let too_wide = !quick && self.is_wide(ci);
+        let too_wide = !quick && claim.precision.is_some() && !self.is_precise(ci);
         let judged = match claim.required {
             Some(requirement) if claim.judged_by == VerdictBasis::Estimate => {
                 self.by_estimate(requirement, &figures, quick, count)

@@ -193,19 +193,22 @@ fn paired_intervals_cover_the_truth() {
 #[test]
 fn an_estimate_is_judged_alone_unless_the_arm_is_worse() {
     use Verdict::{Inconclusive, NotShown, Shown};
-    let claim = "measure = \"gain\"\njudged_by = \"estimate\"\nrequired = \">= -2\"\nprecision = 3\nat = [100]";
+    let claim = "measure = \"gain\"\njudged_by = \"estimate\"\nrequired = \">= -2\"\nat = [100]";
     // Slow takes 120 ms: a hundredth is 1.2.
-    for (case, ours, spread, blocks, quick, expected) in [
-        ("no difference", 120.0, 1.0, 8, true, Shown),
-        ("a little worse, by chance", 121.0, 30.0, 4, true, Shown),
-        ("a little worse, surely", 121.0, 0.0, 8, true, NotShown),
-        ("better, surely", 110.0, 0.0, 8, true, Shown),
-        ("too much, but hardly known", 126.0, 60.0, 4, true, Inconclusive),
-        ("too much, and known", 124.0, 0.5, 3, false, NotShown),
-        ("too much in a few that agree", 124.0, 0.1, 2, true, Inconclusive),
+    let precise = "precision = 3";
+    for (case, precision, ours, spread, blocks, quick, expected) in [
+        ("no difference", precise, 120.0, 1.0, 8, true, Shown),
+        ("a little worse, by chance", precise, 121.0, 30.0, 4, true, Shown),
+        ("a little worse, surely", precise, 121.0, 0.0, 8, true, NotShown),
+        ("better, surely", precise, 110.0, 0.0, 8, true, Shown),
+        ("too much, but hardly known", precise, 126.0, 60.0, 4, true, Inconclusive),
+        ("too much, and known", precise, 124.0, 0.5, 3, false, NotShown),
+        ("too much in a few that agree", precise, 124.0, 0.1, 2, true, Inconclusive),
+        ("too much, and no precision is asked for", "", 126.0, 60.0, 4, false, Inconclusive),
     ] {
-        let text =
-            format!("{HEAD}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"ours\"\n{claim}");
+        let text = format!(
+            "{HEAD}[[claim]]\nid = \"x.y\"\npromise = \"LAUNCH-4\"\ntext = \"\"\narm = \"ours\"\n{claim}\n{precision}"
+        );
         let experiment = Experiment::parse("x", &text).unwrap();
         let lines: Vec<_> = (0..blocks)
             .flat_map(|block| {
