@@ -29,9 +29,12 @@ use brisk_sys::{BootTime, Root};
 const PERIOD: Duration = Duration::from_millis(200);
 /// ... and the longest one, to which it doubles while memory does not change, to avoid wake-ups of an idle device.
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// The pause after a vain attempt before processes are read again, unless they hold more memory, ...
+/// The pause after a vain attempt before processes are read again, unless they hold more memory: an application that goes to the
+/// background can be swapped out then, and holds no more. It doubles with each further vain attempt, ...
+const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// ... up to this one, ...
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
-/// ... and the pause while the CPUs are idle.
+/// ... or while the CPUs are idle, up to this one.
 const IDLE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// The amount reclaimed from a group at once.
 const STEP_KIB: u64 = 512;
@@ -43,14 +46,15 @@ pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> 
         if let Err(error) = super::become_idle() {
             return tracing::warn!("cannot start proactive swap-out: {error}");
         }
-        let (mut vain, mut backoff, mut idle_time) = (None, SamplingBackoff::default(), IdleTime::default());
+        let (mut backoff, mut idle_time) = (SamplingBackoff::default(), IdleTime::default());
+        let mut vain: Option<FailedAttempt> = None;
         loop {
             std::thread::sleep(backoff.period);
             let Ok(memory) = meminfo::read(&root) else { continue };
             let now = BootTime::now();
-            let rest = if idle_time.are_cpus_idle(&root, now) { IDLE_RETRY_PAUSE } else { RETRY_PAUSE };
-            if !vain.is_some_and(|vain: FailedAttempt| vain.lasts(now, rest, &memory)) {
-                vain = sample(&root, &config, &memory, now);
+            let longest = if idle_time.are_cpus_idle(&root, now) { IDLE_RETRY_PAUSE } else { RETRY_PAUSE };
+            if !vain.is_some_and(|vain| vain.lasts(now, longest, &memory)) {
+                vain = sample(&root, &config, &memory).map(|left| FailedAttempt::after(vain, now, &left));
             }
             backoff.step(&memory);
         }
@@ -63,12 +67,26 @@ pub(super) fn start(root: &Root, config: &PageoutConfig) -> std::io::Result<()> 
 struct FailedAttempt {
     at: BootTime,
     anonymous_kib: u64,
+    /// Until the next attempt.
+    pause: Duration,
 }
 
 impl FailedAttempt {
+    /// An attempt that left `memory`; `previous` is the one before, if that was in vain as well.
+    fn after(previous: Option<Self>, at: BootTime, memory: &MemoryInfo) -> Self {
+        let previous = previous.filter(|previous| !previous.is_outgrown(memory));
+        let pause = previous.map_or(FIRST_RETRY_PAUSE, |previous| (previous.pause * 2).min(IDLE_RETRY_PAUSE));
+        Self { at, anonymous_kib: memory.anonymous_kib, pause }
+    }
+
     /// True while another attempt would find the same.
-    fn lasts(self, now: BootTime, rest: Duration, memory: &MemoryInfo) -> bool {
-        now.since(self.at) < rest && memory.anonymous_kib < self.anonymous_kib + WORTHWHILE_KIB
+    fn lasts(self, now: BootTime, longest: Duration, memory: &MemoryInfo) -> bool {
+        now.since(self.at) < self.pause.min(longest) && !self.is_outgrown(memory)
+    }
+
+    /// True when applications hold more memory than then.
+    fn is_outgrown(self, memory: &MemoryInfo) -> bool {
+        memory.anonymous_kib >= self.anonymous_kib + WORTHWHILE_KIB
     }
 }
 
@@ -100,14 +118,13 @@ impl SamplingBackoff {
     }
 }
 
-/// Swaps out applications if `memory` is short, which reads every process. Returns an attempt that was in vain.
-fn sample(root: &Root, config: &PageoutConfig, memory: &MemoryInfo, now: BootTime) -> Option<FailedAttempt> {
+/// Swaps out applications if `memory` is short, which reads every process. Returns the memory after an attempt that was in vain.
+fn sample(root: &Root, config: &PageoutConfig, memory: &MemoryInfo) -> Option<MemoryInfo> {
     if !is_short(memory, config) {
         return None;
     }
     swap_out_candidates(root, config);
-    let left = meminfo::read(root).ok().filter(|memory| is_short(memory, config))?;
-    Some(FailedAttempt { at: now, anonymous_kib: left.anonymous_kib })
+    meminfo::read(root).ok().filter(|memory| is_short(memory, config))
 }
 
 fn is_short(memory: &MemoryInfo, config: &PageoutConfig) -> bool {
@@ -170,8 +187,9 @@ mod tests {
     #[test]
     fn a_vain_attempt_is_repeated_when_applications_hold_more() {
         let at = BootTime::from_milliseconds;
-        let vain = FailedAttempt { at: at(50_000), anonymous_kib: 90_000 };
-        for (now_ms, rest, anonymous_kib, lasts) in [
+        let memory = |anonymous_kib| MemoryInfo { anonymous_kib, ..MemoryInfo::default() };
+        let vain = FailedAttempt { pause: IDLE_RETRY_PAUSE, ..FailedAttempt::after(None, at(50_000), &memory(90_000)) };
+        for (now_ms, longest, anonymous_kib, lasts) in [
             (50_200, RETRY_PAUSE, 90_000, true),
             (59_999, RETRY_PAUSE, 91_023, true),
             (50_200, RETRY_PAUSE, 91_024, false),
@@ -180,9 +198,28 @@ mod tests {
             (60_000, IDLE_RETRY_PAUSE, 91_024, false),
             (110_000, IDLE_RETRY_PAUSE, 80_000, false),
         ] {
-            let memory = MemoryInfo { anonymous_kib, ..MemoryInfo::default() };
-            assert_eq!(vain.lasts(at(now_ms), rest, &memory), lasts, "{now_ms} ms, {anonymous_kib} KiB");
+            assert_eq!(
+                vain.lasts(at(now_ms), longest, &memory(anonymous_kib)),
+                lasts,
+                "{now_ms} ms, {anonymous_kib} KiB"
+            );
         }
+    }
+
+    /// Nothing tells that an application has gone to the background, where it can be swapped out.
+    // Verifies MEMORY-5.
+    #[test]
+    fn a_vain_attempt_is_repeated_soon_at_first() {
+        let memory = |anonymous_kib| MemoryInfo { anonymous_kib, ..MemoryInfo::default() };
+        let mut vain = None;
+        let mut pause_s = |anonymous_kib| {
+            let attempt = FailedAttempt::after(vain, BootTime::from_milliseconds(0), &memory(anonymous_kib));
+            vain = Some(attempt);
+            attempt.pause.as_secs()
+        };
+        assert_eq!([(); 8].map(|()| pause_s(90_000)), [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(pause_s(91_024), 1, "applications hold more");
+        assert_eq!(pause_s(80_000), 2);
     }
 
     // Verifies COST-2.
