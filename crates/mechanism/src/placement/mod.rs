@@ -12,6 +12,7 @@ mod ablation;
 mod automatic;
 mod back_off;
 pub mod config;
+mod contention;
 pub mod cores;
 mod driver;
 pub mod gain;

@@ -45,8 +45,7 @@ impl StorageContention {
         match (has_foreground, self.next) {
             (true, None) => self.next = Some(now + SAMPLING_PERIOD),
             (false, Some(_)) => {
-                self.reset("there is no foreground", decisions);
-                (self.group, self.next) = (None, None);
+                self.stop("there is no foreground", decisions);
             }
             _ => {}
         }
@@ -134,8 +133,14 @@ impl StorageContention {
         }
     }
 
+    /// Releases everything, and samples no more until there is a foreground.
+    pub(super) fn stop(&mut self, why: &str, decisions: &mut Vec<Decision>) {
+        self.reset(why, decisions);
+        (self.group, self.next) = (None, None);
+    }
+
     /// Releases everything and starts over.
-    pub(super) fn reset(&mut self, why: &str, decisions: &mut Vec<Decision>) {
+    fn reset(&mut self, why: &str, decisions: &mut Vec<Decision>) {
         self.policy.iter_mut().for_each(|policy| policy.reset(why, decisions));
     }
 

@@ -134,15 +134,13 @@ impl NetworkContention {
         if !self.is_on || *foreground == self.foreground {
             return;
         }
-        let why = if foreground.is_empty() { "there is no foreground" } else { "the foreground changed" };
-        self.reset(why, decisions);
-        self.foreground.clone_from(foreground);
         if foreground.is_empty() {
-            self.next = None;
-        } else {
-            self.quick_samples = QUICK_SAMPLES;
-            self.ask(now);
+            return self.stop("there is no foreground", decisions);
         }
+        self.reset("the foreground changed", decisions);
+        self.foreground.clone_from(foreground);
+        self.quick_samples = QUICK_SAMPLES;
+        self.ask(now);
     }
 
     /// When the next sample is due.
@@ -272,8 +270,15 @@ impl NetworkContention {
         }
     }
 
+    /// Restores everything, and samples no more until there is a foreground.
+    pub(super) fn stop(&mut self, why: &str, decisions: &mut Vec<Decision>) {
+        self.reset(why, decisions);
+        self.foreground.clear();
+        self.next = None;
+    }
+
     /// Restores everything. The last sample stays: with it the first one of another foreground may suffice.
-    pub(super) fn reset(&mut self, why: &str, decisions: &mut Vec<Decision>) {
+    fn reset(&mut self, why: &str, decisions: &mut Vec<Decision>) {
         self.held.clear();
         self.asked.clear();
         self.leases.release_where(why, decisions, |_| true);

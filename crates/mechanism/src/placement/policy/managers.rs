@@ -30,7 +30,7 @@ impl PlacementPolicy {
             Some(DeferenceChange::Deferred) => {
                 let reason = self.deference.reason();
                 self.release_all(&reason, decisions);
-                self.storage.reset(&reason, decisions);
+                self.contention.stop(&reason, decisions);
                 let managers = self.deference.managers().unwrap_or_default();
                 let reason = format!("off (auto): this is left to {managers}");
                 tracing::info!("placement: {reason}");

@@ -10,12 +10,11 @@ use std::time::Duration;
 use self::group_weights::GroupWeights;
 use super::back_off::BackOff;
 use super::config::{PlacementConfig, Rule};
+use super::contention::Contention;
 use super::cores::Machine;
 use super::gain::Window;
 use super::groups::task_groups::TaskGroups;
-use super::network::NetworkContention;
 use super::step::{Step, StepKind};
-use super::storage_contention::StorageContention;
 use super::thesis;
 use super::threads::inherited::InheritedAttributes;
 use super::threads::roster::Roster;
@@ -96,10 +95,8 @@ pub struct PlacementPolicy {
     is_start: bool,
     /// Light threads that missed their period off the reserved cores: they are not confined again.
     unconfined_light: BTreeSet<u32>,
-    /// Background processes that keep the foreground waiting for storage.
-    storage: StorageContention,
-    /// Background groups that fill the queue of a network interface.
-    network: NetworkContention,
+    /// What the foreground waits for besides a CPU.
+    contention: Contention,
     /// Other managers of priorities.
     deference: Deference,
     questions: Vec<Question>,
@@ -171,8 +168,7 @@ impl PlacementPolicy {
             opening: None,
             is_start: true,
             unconfined_light: BTreeSet::new(),
-            storage: StorageContention::default(),
-            network: NetworkContention::default(),
+            contention: Contention::default(),
             deference: Deference::new(Job::Priorities),
             questions: Vec::new(),
             probe_requested: false,
@@ -206,7 +202,7 @@ impl PlacementPolicy {
 
     fn forget_threads(&mut self) {
         self.roster = Roster::default();
-        self.sampled_at = None;
+        (self.sampled_at, self.opening) = (None, None);
     }
 
     fn is_on(&self) -> bool {
@@ -295,15 +291,13 @@ impl PlacementPolicy {
     /// Takes the lowest I/O priority that a thread can get, `None` where nothing is done about storage; and whether packets of
     /// background groups may get a lower priority.
     pub(super) fn configure(&mut self, lowest: Option<IoPriority>, acts_on_network: bool, config: &PlacementConfig) {
-        self.storage.replace(lowest, config);
-        self.network.replace(acts_on_network);
+        self.contention.replace(lowest, acts_on_network, config);
     }
 
     /// Releases all leases before the device is probed.
     pub(super) fn let_go_for_probe(&mut self, decisions: &mut Vec<Decision>) {
         self.release_all(CHANGED, decisions);
-        self.storage.reset(CHANGED, decisions);
-        self.network.reset(CHANGED, decisions);
+        self.contention.stop(CHANGED, decisions);
     }
 
     /// CPUs may go online or offline with or without an event.
@@ -353,8 +347,7 @@ impl Policy for PlacementPolicy {
 
     fn stop(&mut self, decisions: &mut Vec<Decision>) {
         self.release_all("the daemon stops", decisions);
-        self.storage.reset("the daemon stops", decisions);
-        self.network.reset("the daemon stops", decisions);
+        self.contention.stop("the daemon stops", decisions);
     }
 
     fn on_event(&mut self, now: BootTime, event: &Event, decisions: &mut Vec<Decision>) {
@@ -368,8 +361,7 @@ impl Policy for PlacementPolicy {
         match event {
             Event::Facts(facts) => self.take_facts(now, facts, decisions),
             Event::Deadline => {
-                self.storage.on_deadline(now, self.roster.foreground());
-                self.network.on_deadline(now);
+                self.contention.on_deadline(now, self.roster.foreground());
                 self.update_opening(now, decisions);
             }
             Event::Threads { sample, facts, online } => {
@@ -385,19 +377,12 @@ impl Policy for PlacementPolicy {
             }
             _ => {}
         }
-        self.storage.update_foreground(now, self.roster.has_foreground(), decisions);
-        self.network.update_foreground(now, self.roster.roots(), decisions);
+        self.contention.update_foreground(now, &self.roster, decisions);
     }
 
     fn on_outcomes(&mut self, now: BootTime, outcomes: &[Outcome], decisions: &mut Vec<Decision>) {
         let (mut needs_fallback, mut refusal) = (false, None);
-        let is_of_storage = |outcome: &Outcome| matches!(outcome.target, Target::IoPriority { .. });
-        let is_of_network = |outcome: &Outcome| matches!(outcome.target, Target::EgressPriority(_));
-        let of =
-            |is_of: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_of(outcome)).cloned().collect::<Vec<_>>();
-        self.storage.on_outcomes(now, &of(is_of_storage));
-        self.network.on_outcomes(now, &of(is_of_network));
-        for outcome in outcomes.iter().filter(|outcome| !is_of_storage(outcome) && !is_of_network(outcome)) {
+        for outcome in self.contention.on_outcomes(now, outcomes) {
             self.leased.take(now, outcome);
             self.temporary_masks.take(now, outcome);
             let Some(error) = outcome.error().filter(|_| outcome.held.is_none()) else { continue };
@@ -467,8 +452,7 @@ impl Policy for PlacementPolicy {
 
     fn take_questions(&mut self, questions: &mut Vec<Question>) {
         questions.append(&mut self.questions);
-        self.storage.take_questions(questions);
-        self.network.take_questions(questions);
+        self.contention.take_questions(questions);
     }
 
     fn unreserved_cpus(&self) -> Option<&[u32]> {
@@ -480,7 +464,7 @@ impl Policy for PlacementPolicy {
     }
 
     fn deadline(&self) -> Option<BootTime> {
-        let deadlines = [self.storage.deadline(), self.network.deadline(), self.deference.deadline(), self.opening];
+        let deadlines = [self.contention.deadline(), self.deference.deadline(), self.opening];
         deadlines.into_iter().flatten().min()
     }
 
@@ -488,7 +472,7 @@ impl Policy for PlacementPolicy {
         let of_groups = || self.group_weights.as_ref().and_then(GroupWeights::since);
         match self.held.as_ref().map(|held| held.since).or_else(of_groups) {
             Some(since) => Some((since, format!("{} ({} changed)", self.reason, self.leased.held().count()))),
-            None => self.network.activity(),
+            None => self.contention.activity(),
         }
     }
 }

@@ -23,9 +23,8 @@ impl PlacementPolicy {
 
     /// Takes facts about the network, and about storage, which may end a trial.
     pub(super) fn take_facts(&mut self, now: BootTime, facts: &Facts, decisions: &mut Vec<Decision>) {
-        self.network.take(now, facts, decisions);
-        self.storage.take(now, facts, self.roster.foreground(), decisions);
-        if let Some(JudgedTrial { has_helped, effect_percent }) = self.storage.take_judged() {
+        self.contention.take(now, facts, self.roster.foreground(), decisions);
+        if let Some(JudgedTrial { has_helped, effect_percent }) = self.contention.take_judged() {
             let outcome = if has_helped { TrialOutcome::Kept } else { TrialOutcome::Dropped };
             let effect_percent = Some(effect_percent);
             self.observations.note(|| Observation::Trial { step: STORAGE, outcome, effect_percent });

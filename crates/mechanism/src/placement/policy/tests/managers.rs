@@ -6,6 +6,9 @@ use super::*;
 use crate::placement::NAME;
 use crate::{Facts, Mechanism, ProbeContext, Settings};
 use brisk_sys::Root;
+use brisk_sys::io::io_priority::{IoClass, IoPriority};
+use brisk_sys::network::queues::InterfaceQueue;
+use brisk_sys::network::sockets::Socket;
 use brisk_sys::sched::threads::Thread;
 use brisk_sys::system::other_managers::{FoundManager, OtherManager};
 use brisk_sys::test_trees::root_of;
@@ -77,6 +80,42 @@ fn priorities_are_left_to_a_manager_that_starts() {
     assert!(policy.take_probe_request() && !policy.take_probe_request());
     reconfigure(&mut policy, at(304), &root, Enabled::Auto, false);
     assert!(policy.is_on(), "{:?}", policy.support);
+}
+
+/// Storage and the network are not sampled either, and a group's packets have their priority again.
+// Verifies ON-2.
+#[test]
+fn what_the_foreground_waits_for_is_left_alone_as_well() {
+    let (_folder, root) = device();
+    let mut policy = PlacementPolicy::default();
+    reconfigure(&mut policy, at(0), &root, Enabled::Auto, true);
+    let lowest = IoPriority { class: IoClass::BestEffort, data: 7 };
+    policy.configure(Some(lowest), true, &PlacementConfig::default());
+    let mut decisions = Vec::new();
+    policy.on_event(at(1), &Event::Session { pids: vec![1] }, &mut decisions);
+    let queue = InterfaceQueue {
+        interface: "wwan0".to_owned(),
+        discipline: "pfifo_fast".to_owned(),
+        has_bands: true,
+        sent_bytes: 0,
+        waiting_bytes: 40 << 10,
+    };
+    for (second, sent_kib) in [(1, 0), (2, 1000)] {
+        let sockets = Some(vec![Socket { cookie: 2, group: 20, sent_bytes: sent_kib << 10 }]);
+        let queues = vec![InterfaceQueue { sent_bytes: sent_kib << 10, ..queue.clone() }];
+        let facts = Facts::NetworkUse { queues, sockets, groups: vec![(10, "/apps/browser".into())] };
+        policy.on_event(at(second), &Event::Facts(facts), &mut decisions);
+    }
+    let groups = Facts::ControlGroups { mount: "/cg".into(), groups: vec![(20, "/apps/backup".into())] };
+    policy.on_event(at(2), &Event::Facts(groups), &mut decisions);
+    let target = Target::EgressPriority("/cg/apps/backup".into());
+    assert!(decisions.iter().any(|it| matches!(&it.action, Action::Lease { target: of, .. } if *of == target)));
+    assert!(policy.deadline().is_some_and(|next| next <= at(3)));
+
+    let decisions = find(&mut policy, at(3), &[OtherManager::Ananicy]);
+    assert_eq!(decisions.len(), 1, "{decisions:?}");
+    assert_eq!(decisions[0].action, Action::Release { target });
+    assert!(policy.deadline().is_none_or(|next| next > at(60)), "{:?}", policy.deadline());
 }
 
 // Verifies ON-2.
