@@ -1,5 +1,7 @@
 //! The results of an experiment's full form, as docs/evidence keeps them: medians, intervals and counts, no samples.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::proof::{ArmResult, ClaimResult, DeviceDescription, ExperimentResult, Proof, Timekeeping, Verdict};
@@ -102,7 +104,7 @@ impl Measured {
             device: proof.device.clone(),
             mode: experiment.mode,
             seed: experiment.seed,
-            command: experiment.command.clone(),
+            command: in_repository(&experiment.command),
             series: experiment.arms.iter().map(series).collect(),
             claims: experiment.claims.iter().map(claim).collect(),
         }
@@ -168,9 +170,29 @@ fn figure(figure: f64) -> Option<f64> {
     Some(figure).filter(|figure| figure.is_finite()).and_then(|figure| format!("{figure:.5e}").parse().ok())
 }
 
+/// `command` as it is typed in the repository: the experiment's file may have been given by its path on one machine.
+fn in_repository(command: &str) -> String {
+    let file = |word: &str| match Path::new(word).file_name() {
+        Some(name) if Path::new(word).is_absolute() => format!("experiments/{}", name.display()),
+        _ => word.to_owned(),
+    };
+    command.split(' ').map(file).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_names_no_folder_of_one_machine() {
+        for (given, kept) in [
+            ("brisk prove /home/me/brisk/experiments/a.toml --full", "brisk prove experiments/a.toml --full"),
+            ("brisk prove experiments/a.toml --full", "brisk prove experiments/a.toml --full"),
+            ("brisk prove a --full", "brisk prove a --full"),
+        ] {
+            assert_eq!(in_repository(given), kept);
+        }
+    }
 
     #[test]
     fn figures_have_six_digits_or_are_missing() {
