@@ -1,7 +1,7 @@
 //! The lab with real boots: a static brisk, a stock Debian kernel, QEMU.
 
 mod android;
-mod arm64;
+pub(crate) mod arm64;
 mod autogroup;
 mod binder_cache;
 mod boot;

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
 
 use super::here::{device, here};
-use super::{assert_code, launches, result};
+use super::{assert_code, launches, merged};
 
 fn farm(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/farm").join(name)
@@ -99,10 +99,7 @@ fn each_index_of_the_job_measures_its_shard() {
     assert_code(&index("0"), 0);
     assert_code(&index("1"), 0);
     assert_code(&index("2"), 2);
-    let joined = device.path().join("joined");
-    let mut merge = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    assert_code(&merge.args(["prove", "merge"]).arg(&results).arg("--output").arg(&joined).output().unwrap(), 0);
-    assert_eq!(launches(&result(&joined), "fast").len(), 2);
+    assert_eq!(launches(&merged(&results, &device.path().join("joined")), "fast").len(), 2);
 }
 
 /// The image has what `./dev` installs for the lab and for the drivers that it builds.

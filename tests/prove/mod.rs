@@ -120,6 +120,20 @@ fn result(folder: &Path) -> ExperimentResult {
     serde_json::from_str::<Proof>(&text).unwrap().experiments.remove(0)
 }
 
+fn merge(folders: &[&Path], arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_brisk"))
+        .args(["prove", "merge"])
+        .args(folders)
+        .args(arguments)
+        .output_within(LONG_PATIENCE)
+}
+
+/// The result of a merge of `folder` into `joined`.
+fn merged(folder: &Path, joined: &Path) -> ExperimentResult {
+    assert_code(&merge(&[folder], &["--output", joined.to_str().unwrap()]), 0);
+    result(joined)
+}
+
 fn launches(result: &ExperimentResult, arm: &str) -> Vec<f64> {
     let series = result.arms.iter().find(|series| series.name == arm && series.metric == "launch");
     series.unwrap_or_else(|| panic!("{arm} has no launches")).samples.clone()

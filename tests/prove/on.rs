@@ -7,15 +7,14 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::here::{recorded, signal, tunables, wait_until, write_device};
-use super::ssh_server::{SshServer, client, has_program, left, program};
-use super::{assert_code, counted, launches, result};
+use super::ssh_server::{SshServer, brisk_with_ssh_of, client, has_program, left, program};
+use super::{assert_code, counted, launches, merged, result};
 use crate::patience::{LONG_PATIENCE, OutputWithin, output_of};
 
 /// brisk with the `ssh` in `client`; on a device, `../device` is a recorded device beside the temporary folder.
 pub(super) fn brisk(client: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    let path = format!("{}:{}", client.display(), std::env::var("PATH").unwrap());
-    command.env("PATH", path).args(["--root", "../device"]).args(arguments);
+    let mut command = brisk_with_ssh_of(client);
+    command.args(["--root", "../device"]).args(arguments);
     command.args(["--binary", program().to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -77,10 +76,7 @@ fn devices_over_ssh_measure_themselves_and_keep_nothing() {
     assert_eq!(entries.count(), 2, "no draft is left");
 
     let joined = client.path().join("joined");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    command.args(["prove", "merge"]).arg(client.path().join("results")).arg("--output").arg(&joined);
-    assert_code(&command.output_within(LONG_PATIENCE), 0);
-    let found = result(&joined);
+    let found = merged(&client.path().join("results"), &joined);
     assert_eq!(launches(&found, "stock").len(), 4);
     assert!(
         found.notes.iter().any(|note| note.starts_with("2 devices measured it: ssh-board-1 (")),

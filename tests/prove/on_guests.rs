@@ -9,12 +9,15 @@ use brisk::lab::{self, Channel, Job, LabError, Scenario};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::super::lab::arm64::is_unavailable;
 use super::super::loopback::free_port;
 use super::here::{HERE, signal, wait_until};
-use super::ssh_server::{Host, client_of, make_key};
-use super::{assert_code, launches, result};
+use super::ssh_server::{Host, brisk_with_ssh_of, client_of, make_key};
+use super::{assert_code, launches, merged, result};
 use crate::patience::{LONG_PATIENCE, OutputWithin, output_of};
 use crate::static_brisk::static_brisk_for_arm64;
+
+const SCENARIO: &str = "board-arm64-6.1";
 
 /// A virtual machine that runs until it is told to stop.
 struct Board {
@@ -28,7 +31,7 @@ impl Board {
     /// Boots one that accepts `key`, and waits until its ssh server runs.
     fn start(name: &str, binary: &Path, key: &Path) -> Self {
         let port = free_port();
-        let mut scenario = Scenario::load("board-arm64-6.1").unwrap();
+        let mut scenario = Scenario::load(SCENARIO).unwrap();
         let network = scenario.machine.arguments.last_mut().unwrap();
         network.push_str(&format!(",hostfwd=tcp:127.0.0.1:{port}-:22"));
         let mut job = Job::new(scenario, ["sh", "/board.sh"]);
@@ -69,9 +72,8 @@ fn ssh(client: &Path, host: &str, command: &str) -> Output {
 fn measuring(client: &Path, binary: &Path, experiment: &str) -> Command {
     let file = client.join("mini-here.toml");
     std::fs::write(&file, experiment).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    let path = format!("{}:{}", client.display(), std::env::var("PATH").unwrap());
-    command.env("PATH", path).arg("prove").arg(file).args(["--here", "--on", "ssh:board-1", "--on", "ssh:board-2"]);
+    let mut command = brisk_with_ssh_of(client);
+    command.arg("prove").arg(file).args(["--here", "--on", "ssh:board-1", "--on", "ssh:board-2"]);
     command.arg("--binary").arg(binary).arg("--output").arg(client.join("results"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -81,8 +83,7 @@ fn measuring(client: &Path, binary: &Path, experiment: &str) -> Command {
 #[test]
 fn two_arm64_boards_over_ssh_measure_themselves_and_keep_nothing() {
     let Some(binary) = static_brisk_for_arm64() else { return };
-    if let Err(error @ LabError::Apt { .. }) = lab::prepare(&Scenario::load("board-arm64-6.1").unwrap()) {
-        eprintln!("skipped: {error}");
+    if is_unavailable(&Scenario::load(SCENARIO).unwrap()) {
         return;
     }
     let keys = tempfile::tempdir().unwrap();
@@ -104,11 +105,7 @@ fn two_arm64_boards_over_ssh_measure_themselves_and_keep_nothing() {
             assert_eq!(launches(&found, arm).len(), 3, "{arm}: {:?}", found.rejections);
         }
     }
-    let joined = client.path().join("joined");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
-    command.args(["prove", "merge"]).arg(client.path().join("results")).arg("--output").arg(&joined);
-    assert_code(&command.output_within(LONG_PATIENCE), 0);
-    let found = result(&joined);
+    let found = merged(&client.path().join("results"), &client.path().join("joined"));
     assert_eq!(launches(&found, "brisk").len(), 6);
     assert!(found.notes.iter().any(|note| note.starts_with("2 devices measured it: ")), "{:?}", found.notes);
 

@@ -8,17 +8,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::here::{device, has_runner, here, signal, wait_until};
-use super::{EXPERIMENT, assert_code, counted, launches, proving, result};
+use super::{EXPERIMENT, assert_code, counted, launches, merge, proving, result};
 use crate::patience::{LONG_PATIENCE, OutputWithin};
 use crate::static_brisk::static_brisk;
-
-fn merge(folders: &[&Path], arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_brisk"))
-        .args(["prove", "merge"])
-        .args(folders)
-        .args(arguments)
-        .output_within(LONG_PATIENCE)
-}
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()

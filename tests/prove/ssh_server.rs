@@ -205,3 +205,10 @@ pub fn client_of(hosts: &[Host]) -> tempfile::TempDir {
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
+
+/// This test's brisk with the `ssh` in the folder `client`.
+pub fn brisk_with_ssh_of(client: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_brisk"));
+    command.env("PATH", format!("{}:{}", client.display(), std::env::var("PATH").unwrap()));
+    command
+}

@@ -19,7 +19,7 @@ const PROFILE: (&str, &str) =
 fn an_application_in_top_app_is_boosted_without_process_events() {
     let Some(binary) = static_brisk_for_arm64() else { return };
     let job = job(binary, "android-6.12", &["sh", "/android.sh"]);
-    if is_unavailable(&job) {
+    if is_unavailable(&job.scenario) {
         return;
     }
     // A guest whose work does not take time proportional to 1/f runs no script.
@@ -56,7 +56,7 @@ fn lookups_are_answered_in_the_driver_of_a_kernel_like_androids() {
     let Some(binary) = static_brisk_for_arm64() else { return };
     let mut job = job(binary, "android-6.12", &["sh", "/lookup.sh"]);
     job.scenario.kernel.drivers.push("binder-cache".into());
-    if is_unavailable(&job) {
+    if is_unavailable(&job.scenario) {
         return;
     }
     let report = Report::of(job, "/lookup.sh", include_str!("lookup.sh"), Duration::from_secs(600));

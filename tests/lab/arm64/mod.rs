@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brisk::lab::{self, Job, LabError};
+use brisk::lab::{self, Job, LabError, Scenario};
 use serde_json::Value;
 
 use super::job;
@@ -14,7 +14,7 @@ use crate::static_brisk::static_brisk_for_arm64;
 fn an_arm64_launch_is_boosted_and_restored_after_sigkill() {
     let Some(binary) = static_brisk_for_arm64() else { return };
     let job = job(binary, "debian-arm64-6.1", &["sh", "/arm64.sh"]);
-    if is_unavailable(&job) {
+    if is_unavailable(&job.scenario) {
         return;
     }
     // A guest whose work does not take time proportional to 1/f runs no script.
@@ -35,8 +35,8 @@ fn an_arm64_launch_is_boosted_and_restored_after_sigkill() {
 }
 
 /// A mirror may have packages for one processor alone.
-pub(super) fn is_unavailable(job: &Job) -> bool {
-    match lab::prepare(&job.scenario) {
+pub(crate) fn is_unavailable(scenario: &Scenario) -> bool {
+    match lab::prepare(scenario) {
         Err(error @ LabError::Apt { .. }) => {
             eprintln!("skipped: {error}");
             true
@@ -78,7 +78,7 @@ fn lookups_are_counted(report: &Report) {
 fn unequal_cpus_are_as_stated_and_a_launch_boosts_each() {
     let Some(binary) = static_brisk_for_arm64() else { return };
     let job = job(binary, "debian-arm64-6.1-biglittle", &["sh", "/unequal.sh"]);
-    if is_unavailable(&job) {
+    if is_unavailable(&job.scenario) {
         return;
     }
     // Where the kernel does not know the capacities, or schedules without regard to energy, no script runs.
@@ -127,7 +127,7 @@ say took $(($(hundredths) - begin))
 ";
     let Some(binary) = static_brisk_for_arm64() else { return };
     let mut job = job(binary, "debian-arm64-6.1", &["sh", "/work.sh"]);
-    if is_unavailable(&job) {
+    if is_unavailable(&job.scenario) {
         return;
     }
     // Instructions count: the same work takes as long in each boot.

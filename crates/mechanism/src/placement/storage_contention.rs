@@ -44,9 +44,7 @@ impl StorageContention {
         }
         match (has_foreground, self.next) {
             (true, None) => self.next = Some(now + SAMPLING_PERIOD),
-            (false, Some(_)) => {
-                self.stop("there is no foreground", decisions);
-            }
+            (false, Some(_)) => self.stop("there is no foreground", decisions),
             _ => {}
         }
     }
