@@ -25,13 +25,15 @@ const EVIDENCE: u32 = 3;
 /// A bulk process moves at least this share of all bytes, and this many bytes per second.
 const BULK_SHARE: f64 = 0.3;
 const BULK_BYTES_PER_S: f64 = 1024.0 * 1024.0;
-/// A trial has helped when the foreground waits at most this fraction of the baseline.
+/// A trial has helped when the foreground waits at most this fraction of the baseline, and does harm, so that it ends with its
+/// first sample, when the foreground waits more than this other one.
 const MAXIMUM_WAIT_RATIO: f64 = 0.8;
+const HARMFUL_WAIT_RATIO: f64 = 1.0;
 /// A step that helps is chosen again after this long. Leases last longer: they expire only if the daemon hangs.
 const REEVALUATE_AFTER: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(90);
 /// The first pause after a step that did not help; it doubles each time up to the longest.
-const BACK_OFF: Duration = Duration::from_secs(10);
+const BACK_OFF: Duration = Duration::from_secs(30);
 const BACK_OFF_LONGEST: Duration = Duration::from_secs(600);
 
 /// The counters at one time, all since boot.
@@ -216,7 +218,7 @@ impl StoragePolicy {
         }
         let (seen, bulk) = between(&before, sample, wall, foreground);
         self.seen += seen;
-        if self.seen.samples < EVIDENCE {
+        if self.seen.samples < EVIDENCE && !self.does_harm() {
             return Vec::new();
         }
         let seen = std::mem::take(&mut self.seen);
@@ -274,6 +276,12 @@ impl StoragePolicy {
     /// The deprioritised processes, and since when: their new threads and children are to be queried.
     pub fn parents(&self) -> impl Iterator<Item = (ProcessIdentity, BootTime)> {
         self.held.iter().flat_map(|held| held.bulk.keys().map(|life| (*life, held.since)))
+    }
+
+    /// True when the foreground waits longer in a trial than before it.
+    fn does_harm(&self) -> bool {
+        let baseline = self.held.as_ref().and_then(|held| held.before.as_ref());
+        baseline.is_some_and(|before| self.seen.wait_ratio(before) > HARMFUL_WAIT_RATIO)
     }
 
     fn judge(&mut self, now: BootTime, seen: &ForegroundTotals, decisions: &mut Vec<Decision>) {
