@@ -74,8 +74,9 @@ pub enum VerdictBasis {
     /// The whole confidence interval.
     #[default]
     Interval,
-    /// The estimate; and no result may be significantly worse than what the arm is compared with: the permutation test's p is
-    /// below 0.05 over the number of the claim's results (Bonferroni).
+    /// The estimate, which meets the requirement or, in a full form, misses it with the claim's `precision`; and no result may
+    /// be significantly worse than what the arm is compared with: the permutation test's p is below 0.05 over the number of the
+    /// claim's results (Bonferroni).
     Estimate,
 }
 

@@ -121,7 +121,11 @@ impl<'a> Footer<'a> {
             out.line(&[]);
             out.line(&[(Style::new(), "Everything that is required was shown.")]);
         }
-        out.claims("Refuted: the whole 99.9 % interval misses what is required.", Verdict::NotShown, &self.refuted);
+        out.claims(
+            "Refuted: the whole 99.9 % interval misses what is required, or a test shows harm.",
+            Verdict::NotShown,
+            &self.refuted,
+        );
         let more = self.open.iter().any(|(experiment, _)| experiment.quick);
         let advice = if more { "; --full decides more" } else { "" };
         let heading = format!("Open: too few replicates, or too much scatter, to decide{advice}.");
