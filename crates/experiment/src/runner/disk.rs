@@ -1,30 +1,62 @@
 //! The disk of an experiment with combinations, as an arm schedules it.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use anyhow::Context;
+use rustix::fs::{Advice, fadvise};
 
 use crate::spec::{Arm, Disk};
 use brisk_sys::Root;
 use brisk_sys::cgroup::hierarchy::unified;
 use brisk_sys::io::io_priority::{self, IoPriority};
 
-/// Sets the scheduler of `arm`.
+/// The threads that read after a change of scheduler, the blocks that each of them reads, and their size.
+const WARM_UP_THREADS: u64 = 4;
+const WARM_UP_BLOCKS: u64 = 100;
+const BLOCK_BYTES: u64 = 4096;
+
+/// Sets the scheduler of `arm`, and reads a little where it has changed: BFQ learns while a disk is used how fast it is and
+/// whether it serves several requests at a time. Otherwise an arm's result depends on the arm before it.
 ///
 /// # Errors
-/// When there is no such disk, or its kernel refuses a setting.
+/// When there is no such disk, its kernel refuses a setting, or it cannot be read.
 pub(super) fn schedule(root: &Root, disk: &Disk, arm: &Arm) -> anyhow::Result<()> {
     let queue = Path::new("/sys/block").join(&disk.name).join("queue");
     let scheduler = arm.disk_scheduler.as_ref().unwrap_or(&disk.scheduler);
+    let is_new = !root.read(queue.join("scheduler"))?.contains(&format!("[{scheduler}]"));
     // A new scheduler begins with its own number of requests.
     for (file, value) in [("scheduler", scheduler.clone()), ("nr_requests", disk.requests.to_string())] {
         let path = queue.join(file);
         root.write(&path, &value).with_context(|| format!("{} does not accept {value}", path.display()))?;
     }
+    if is_new {
+        let device = root.path(Path::new("/dev").join(&disk.name));
+        read_blocks(&device).with_context(|| format!("cannot read {}", device.display()))?;
+    }
     // I/O priorities count within a group. systemd too enables `io` only for units that ask for it; groups by hand with a
     // weight enable it again.
     let Some(groups) = unified(root) else { return Ok(()) };
     Ok(root.write(groups.join("cgroup.subtree_control"), "-io")?)
+}
+
+/// Reads the first blocks of `device` in [`WARM_UP_THREADS`], and drops them from the page cache.
+fn read_blocks(device: &Path) -> io::Result<()> {
+    let file = &File::open(device)?;
+    fadvise(file, 0, None, Advice::Random)?;
+    let read_part = |part: u64| {
+        let mut blocks = part * WARM_UP_BLOCKS..(part + 1) * WARM_UP_BLOCKS;
+        blocks.try_for_each(|block| file.read_exact_at(&mut [0; BLOCK_BYTES as usize], block * BLOCK_BYTES))
+    };
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..WARM_UP_THREADS).map(|part| scope.spawn(move || read_part(part))).collect();
+        readers.into_iter().try_for_each(|reader| reader.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })?;
+    Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
 /// Sets the I/O priority of each thread of process `pid`.
@@ -56,9 +88,12 @@ mod tests {
         assert!(schedule(&root, &disk, &arm("")).is_err(), "there is no such disk");
         fs::create_dir_all(&queue).unwrap();
         for (text, scheduler) in [("", "mq-deadline"), ("disk_scheduler = \"bfq\"", "bfq")] {
-            for file in ["scheduler", "nr_requests"] {
-                fs::write(queue.join(file), "").unwrap();
-            }
+            let set = |file: &str, value: &str| fs::write(queue.join(file), value).unwrap();
+            set("nr_requests", "");
+            set("scheduler", "[none] mq-deadline bfq");
+            let unread = schedule(&root, &disk, &arm(text)).unwrap_err().to_string();
+            assert!(unread.contains("cannot read"), "a new scheduler meets a disk that is used: {unread}");
+            set("scheduler", &format!("none [{scheduler}]"));
             schedule(&root, &disk, &arm(text)).unwrap();
             let held = ["scheduler", "nr_requests"].map(|file| fs::read_to_string(queue.join(file)).unwrap());
             assert_eq!(held, [scheduler, "64"]);
