@@ -12,7 +12,7 @@ use brisk::report::evidence::Series;
 use crate::measured::{self, Measured};
 
 /// The number of tables in docs/results.md that are not yet as data. It may only decrease.
-const NOT_YET_AS_DATA: usize = 2;
+const NOT_YET_AS_DATA: usize = 1;
 
 const UNITS: [&str; 10] = ["%", "us", "ms", "s", "J", "KiB", "MiB", "GiB", "MB", "minutes"];
 
