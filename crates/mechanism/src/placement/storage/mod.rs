@@ -25,9 +25,11 @@ const EVIDENCE: u32 = 3;
 /// A bulk process moves at least this share of all bytes, and this many bytes per second.
 const BULK_SHARE: f64 = 0.3;
 const BULK_BYTES_PER_S: f64 = 1024.0 * 1024.0;
-/// A trial has helped when the foreground waits at most this fraction of the baseline, and does harm, so that it ends with its
-/// first sample, when the foreground waits more than this other one.
+/// What is sampled so soon after a trial begins is not counted: the foreground waits for requests that the disk had accepted.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// A trial has helped when the foreground waits at most this fraction of the baseline.
 const MAXIMUM_WAIT_RATIO: f64 = 0.8;
+/// It does harm, and ends with the first sample that counts, when the foreground waits more than this fraction.
 const HARMFUL_WAIT_RATIO: f64 = 1.0;
 /// A step that helps is chosen again after this long. Leases last longer: they expire only if the daemon hangs.
 const REEVALUATE_AFTER: Duration = Duration::from_secs(60);
@@ -214,6 +216,9 @@ impl StoragePolicy {
         let wall = now.since(at);
         if wall > MAXIMUM_SAMPLE_GAP || wall.is_zero() {
             self.seen = ForegroundTotals::default();
+            return Vec::new();
+        }
+        if self.held.as_ref().is_some_and(|held| held.before.is_some() && at.since(held.since) < WARM_UP) {
             return Vec::new();
         }
         let (seen, bulk) = between(&before, sample, wall, foreground);
