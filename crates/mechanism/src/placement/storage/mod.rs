@@ -25,17 +25,13 @@ const EVIDENCE: u32 = 3;
 /// A bulk process moves at least this share of all bytes, and this many bytes per second.
 const BULK_SHARE: f64 = 0.3;
 const BULK_BYTES_PER_S: f64 = 1024.0 * 1024.0;
-/// What is sampled so soon after a trial begins is not counted: the foreground waits for requests that the disk had accepted.
-const WARM_UP: Duration = Duration::from_secs(1);
 /// A trial has helped when the foreground waits at most this fraction of the baseline.
 const MAXIMUM_WAIT_RATIO: f64 = 0.8;
-/// It does harm, and ends with the first sample that counts, when the foreground waits more than this fraction.
-const HARMFUL_WAIT_RATIO: f64 = 1.0;
 /// A step that helps is chosen again after this long. Leases last longer: they expire only if the daemon hangs.
 const REEVALUATE_AFTER: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(90);
 /// The first pause after a step that did not help; it doubles each time up to the longest.
-const BACK_OFF: Duration = Duration::from_secs(30);
+const BACK_OFF: Duration = Duration::from_secs(10);
 const BACK_OFF_LONGEST: Duration = Duration::from_secs(600);
 
 /// The counters at one time, all since boot.
@@ -218,12 +214,9 @@ impl StoragePolicy {
             self.seen = ForegroundTotals::default();
             return Vec::new();
         }
-        if self.held.as_ref().is_some_and(|held| held.before.is_some() && at.since(held.since) < WARM_UP) {
-            return Vec::new();
-        }
         let (seen, bulk) = between(&before, sample, wall, foreground);
         self.seen += seen;
-        if self.seen.samples < EVIDENCE && !self.does_harm() {
+        if self.seen.samples < EVIDENCE {
             return Vec::new();
         }
         let seen = std::mem::take(&mut self.seen);
@@ -281,12 +274,6 @@ impl StoragePolicy {
     /// The deprioritised processes, and since when: their new threads and children are to be queried.
     pub fn parents(&self) -> impl Iterator<Item = (ProcessIdentity, BootTime)> {
         self.held.iter().flat_map(|held| held.bulk.keys().map(|life| (*life, held.since)))
-    }
-
-    /// True when the foreground waits longer in a trial than before it.
-    fn does_harm(&self) -> bool {
-        let baseline = self.held.as_ref().and_then(|held| held.before.as_ref());
-        baseline.is_some_and(|before| self.seen.wait_ratio(before) > HARMFUL_WAIT_RATIO)
     }
 
     fn judge(&mut self, now: BootTime, seen: &ForegroundTotals, decisions: &mut Vec<Decision>) {
