@@ -1,24 +1,14 @@
 //! The disk of an experiment with combinations, as an arm schedules it.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread;
 
 use anyhow::Context;
-use rustix::fs::{Advice, fadvise};
 
 use crate::spec::{Arm, Disk};
+use crate::tasks::warm_up_disk;
 use brisk_sys::Root;
 use brisk_sys::cgroup::hierarchy::unified;
 use brisk_sys::io::io_priority::{self, IoPriority};
-
-/// The threads that read after a change of scheduler, the blocks that each of them reads, and their size.
-const WARM_UP_THREADS: u64 = 4;
-const WARM_UP_BLOCKS: u64 = 100;
-const BLOCK_BYTES: u64 = 4096;
 
 /// Sets the scheduler of `arm`, and reads a little where it has changed: BFQ learns while a disk is used how fast it is and
 /// whether it serves several requests at a time. Otherwise an arm's result depends on the arm before it.
@@ -28,7 +18,7 @@ const BLOCK_BYTES: u64 = 4096;
 pub(super) fn schedule(root: &Root, disk: &Disk, arm: &Arm) -> anyhow::Result<()> {
     let queue = Path::new("/sys/block").join(&disk.name).join("queue");
     let scheduler = arm.disk_scheduler.as_ref().unwrap_or(&disk.scheduler);
-    let is_new = !root.read(queue.join("scheduler"))?.contains(&format!("[{scheduler}]"));
+    let is_new = io_priority::active_scheduler(&root.read(queue.join("scheduler"))?) != Some(scheduler.as_str());
     // A new scheduler begins with its own number of requests.
     for (file, value) in [("scheduler", scheduler.clone()), ("nr_requests", disk.requests.to_string())] {
         let path = queue.join(file);
@@ -36,27 +26,12 @@ pub(super) fn schedule(root: &Root, disk: &Disk, arm: &Arm) -> anyhow::Result<()
     }
     if is_new {
         let device = root.path(Path::new("/dev").join(&disk.name));
-        read_blocks(&device).with_context(|| format!("cannot read {}", device.display()))?;
+        warm_up_disk(&device).with_context(|| format!("cannot read {}", device.display()))?;
     }
     // I/O priorities count within a group. systemd too enables `io` only for units that ask for it; groups by hand with a
     // weight enable it again.
     let Some(groups) = unified(root) else { return Ok(()) };
     Ok(root.write(groups.join("cgroup.subtree_control"), "-io")?)
-}
-
-/// Reads the first blocks of `device` in [`WARM_UP_THREADS`], and drops them from the page cache.
-fn read_blocks(device: &Path) -> io::Result<()> {
-    let file = &File::open(device)?;
-    fadvise(file, 0, None, Advice::Random)?;
-    let read_part = |part: u64| {
-        let mut blocks = part * WARM_UP_BLOCKS..(part + 1) * WARM_UP_BLOCKS;
-        blocks.try_for_each(|block| file.read_exact_at(&mut [0; BLOCK_BYTES as usize], block * BLOCK_BYTES))
-    };
-    thread::scope(|scope| {
-        let readers: Vec<_> = (0..WARM_UP_THREADS).map(|part| scope.spawn(move || read_part(part))).collect();
-        readers.into_iter().try_for_each(|reader| reader.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    })?;
-    Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
 /// Sets the I/O priority of each thread of process `pid`.

@@ -27,6 +27,7 @@ use brisk_base::work::Work;
 use brisk_sys::sched::thread_switches::Switches;
 
 pub use messages::calibrate_rounds;
+pub(crate) use storage::warm_up_disk;
 pub use suite::{ENGINE, Suite};
 
 /// The work of a build's short-lived process, besides its start and end.

@@ -6,12 +6,13 @@ use std::io::{self, Seek, SeekFrom};
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 
 use super::background::Tally;
-use super::{DISK_THREADS, TaskRunner};
+use super::{DISK_THREADS, TaskRunner, join_thread, spawn_named};
 use brisk_base::random::Random;
 
 /// What the foreground reads at a time, and how often a read is due.
@@ -24,6 +25,9 @@ const OPENING_WORK_US: u64 = 500;
 const WORKING_SET_BYTES: usize = 48 << 20;
 const REQUEST_PERIOD: Duration = Duration::from_millis(50);
 const REQUEST_BLOCKS: u32 = 8;
+/// The threads of a warm-up, and the blocks that each of them reads.
+const WARM_UP_THREADS: usize = 4;
+const WARM_UP_BLOCKS: usize = 100;
 /// What each thread of a background program moves at a time, and after how many pieces it waits until they are written.
 const PIECE_BYTES: usize = 64 * 1024;
 const PIECES_WRITTEN_TOGETHER: usize = 16;
@@ -50,7 +54,10 @@ impl Disk {
 
     /// Reads a block at a random place.
     fn read_block(&self, random: &mut Random) -> io::Result<()> {
-        let offset = random.below(self.bytes / BLOCK_BYTES) * BLOCK_BYTES;
+        self.read_block_at(random.below(self.bytes / BLOCK_BYTES) * BLOCK_BYTES)
+    }
+
+    fn read_block_at(&self, offset: usize) -> io::Result<()> {
         self.read(&mut [0; BLOCK_BYTES], offset)?;
         self.forget(offset, BLOCK_BYTES)
     }
@@ -77,6 +84,22 @@ impl Disk {
         let start = number % DISK_THREADS * part;
         (start..start + part).step_by(PIECE_BYTES).cycle()
     }
+}
+
+/// Reads the first blocks of the disk `device`, in several threads, so that its scheduler learns how it serves requests.
+///
+/// # Errors
+/// When the disk cannot be read, or a thread cannot be created.
+pub(crate) fn warm_up_disk(device: &Path) -> io::Result<()> {
+    let disk = &Disk::open(device, false)?;
+    let read_part = |part: usize| {
+        let mut blocks = part * WARM_UP_BLOCKS..(part + 1) * WARM_UP_BLOCKS;
+        blocks.try_for_each(|block| disk.read_block_at(block * BLOCK_BYTES))
+    };
+    thread::scope(|scope| {
+        let readers = (0..WARM_UP_THREADS).map(|part| spawn_named(scope, "warm-up", move || read_part(part)));
+        readers.collect::<io::Result<Vec<_>>>()?.into_iter().try_for_each(join_thread)
+    })
 }
 
 impl TaskRunner {
@@ -176,7 +199,6 @@ impl TaskRunner {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
     use std::time::Instant;
 
     use super::*;
@@ -210,6 +232,7 @@ mod tests {
         assert_eq!(runner.read_blocks(READ_PERIOD).unwrap().len(), 1);
         assert_eq!(runner.use_working_set(REQUEST_PERIOD).unwrap().len(), 1);
         runner.open_application().unwrap();
+        warm_up_disk(&runner.disk).unwrap();
         for program in [TaskRunner::back_up, TaskRunner::update] {
             let (tally, begun) = (Tally::default(), Instant::now());
             thread::scope(|scope| {

@@ -116,8 +116,8 @@ pub fn lowest(root: &Root) -> Option<IoPriority> {
     supports_idle_class.then_some(IoPriority { class: IoClass::Idle, data: 0 })
 }
 
-/// The current scheduler, which is in brackets: `none [mq-deadline] bfq`.
-fn active_scheduler(text: &str) -> Option<&str> {
+/// The current scheduler in the `text` of a disk's file queue/scheduler, which is in brackets: `none [mq-deadline] bfq`.
+pub fn active_scheduler(text: &str) -> Option<&str> {
     text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
 }
 
