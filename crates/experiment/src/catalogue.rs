@@ -24,6 +24,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("together", include_str!("../../../experiments/together.toml")),
     ("together-slow", include_str!("../../../experiments/together-slow.toml")),
     ("together-parallel", include_str!("../../../experiments/together-parallel.toml")),
+    ("together-android", include_str!("../../../experiments/together-android.toml")),
     ("boot-preload", include_str!("../../../experiments/boot-preload.toml")),
     ("boot-bursts", include_str!("../../../experiments/boot-bursts.toml")),
     ("boot-paper", include_str!("../../../experiments/boot-paper.toml")),
@@ -217,8 +218,11 @@ mod tests {
             ]
         );
         assert_eq!(names(&["boot"], false).unwrap(), ["boot-preload", "boot-bursts", "boot-paper", "boot-heavy"]);
-        assert_eq!(names(&["together"], false).unwrap(), ["together", "together-slow", "together-parallel"]);
-        assert_eq!(names(&[], false).unwrap().len(), 39);
+        assert_eq!(
+            names(&["together"], false).unwrap(),
+            ["together", "together-slow", "together-parallel", "together-android"]
+        );
+        assert_eq!(names(&[], false).unwrap().len(), 40);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

@@ -13,6 +13,7 @@ pub const SCENARIOS: &[(&str, &str)] = &[
     ("android-6.12-little", include_str!("../../../lab/scenarios/android-6.12-little.toml")),
     ("android-6.12-biglittle", include_str!("../../../lab/scenarios/android-6.12-biglittle.toml")),
     ("android-6.12-binder", include_str!("../../../lab/scenarios/android-6.12-binder.toml")),
+    ("android-6.12-together", include_str!("../../../lab/scenarios/android-6.12-together.toml")),
     ("android-6.12-binder-stock", include_str!("../../../lab/scenarios/android-6.12-binder-stock.toml")),
     ("debian-6.12", include_str!("../../../lab/scenarios/debian-6.12.toml")),
     ("debian-6.1-parallel", include_str!("../../../lab/scenarios/debian-6.1-parallel.toml")),

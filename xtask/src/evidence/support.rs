@@ -70,11 +70,33 @@ fn runs(repository: &Path, record: &Record) -> anyhow::Result<Vec<Run>> {
     for (file, _) in record.measured.iter().filter(|(_, it)| [&it.quick, &it.full].into_iter().any(is_on_record)) {
         let text = fs::read_to_string(repository.join(file)).with_context(|| format!("cannot read {file}"))?;
         let experiment = Experiment::parse(file, &text)?;
-        let Some(scenario) = experiment.scenario else { continue };
-        let kernel = Scenario::load(&scenario)?.kernel;
-        runs.push(Run { mechanism: experiment.mechanism, architecture: kernel.architecture, kernel: kernel.version });
+        let Some(scenario) = &experiment.scenario else { continue };
+        let kernel = Scenario::load(scenario)?.kernel;
+        runs.extend(measured_mechanisms(&experiment).into_iter().map(|mechanism| Run {
+            mechanism: mechanism.to_owned(),
+            architecture: kernel.architecture.clone(),
+            kernel: kernel.version.clone(),
+        }));
     }
     Ok(runs)
+}
+
+/// The mechanism that an experiment is about; of all mechanisms together, those that an arm switches on.
+fn measured_mechanisms(experiment: &Experiment) -> Vec<&str> {
+    if MECHANISMS.contains(&experiment.mechanism.as_str()) {
+        return vec![&experiment.mechanism];
+    }
+    let is_on = |mechanism: &str| {
+        let configurations = experiment.arms.iter().filter_map(|arm| arm.brisk.as_ref()?.get(mechanism));
+        configurations.into_iter().any(enables)
+    };
+    MECHANISMS.into_iter().filter(|mechanism| is_on(mechanism)).collect()
+}
+
+/// True where `configuration`, or a table of it, has `enabled = true`.
+fn enables(configuration: &toml::Value) -> bool {
+    let is_enabled = configuration.get("enabled").and_then(toml::Value::as_bool) == Some(true);
+    is_enabled || configuration.as_table().is_some_and(|table| table.values().any(enables))
 }
 
 fn table(support: &Support, runs: &[Run], checks: &[Check], record: &Record) -> anyhow::Result<String> {
@@ -157,6 +179,24 @@ mod tests {
         assert_eq!(row.unwrap(), "| board | tested | measured | tested | built | not yet |");
         let row = made("name = \"other\"\nbuilt = []").unwrap();
         assert_eq!(row, "| other | not yet | not yet | not yet | not yet | not yet |");
+    }
+
+    #[test]
+    fn an_experiment_with_all_mechanisms_measures_those_that_it_enables() {
+        let experiment = |name: &str| {
+            let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+            let text = fs::read_to_string(repository.join("experiments").join(name)).unwrap();
+            Experiment::parse(name, &text).unwrap()
+        };
+        let together = experiment("together.toml");
+        assert_eq!(measured_mechanisms(&together), ["launch", "placement", "memory", "lookup"]);
+        let without = |arms: &[&str]| {
+            let mut some = together.clone();
+            some.arms.retain(|arm| arms.contains(&arm.name.as_str()));
+            measured_mechanisms(&some).join(" ")
+        };
+        assert_eq!(["stock", "placement", "memory"].map(|arm| without(&[arm])), ["", "placement", "memory"]);
+        assert_eq!(measured_mechanisms(&experiment("lookup-hub.toml")), ["lookup"]);
     }
 
     #[test]

@@ -244,6 +244,10 @@ impl RunningTask {
         Ok(Self { child, commands, what })
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Starts the period that its report covers.
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
         let commands = self.commands.as_mut().context("it has ended")?;

@@ -25,21 +25,19 @@ const PROGRAMS: &[Program] = &[
 /// Builds the program `name` for the guest of `scenario`, once, and returns its file.
 ///
 /// # Errors
-/// [`LabError::Package`] when it is not known, cannot be fetched or built, or is for another processor than the host's.
+/// [`LabError::Package`] when it is not known, or cannot be fetched or built.
 pub fn build(cache: &Cache, name: &str, scenario: &Scenario) -> Result<PathBuf, LabError> {
     let fault = |reason: String| LabError::Package { package: name.into(), reason };
     let program = PROGRAMS.iter().find(|program| program.name == name).ok_or_else(|| {
         let known = PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>().join(", ");
         fault(format!("known programs are {known}"))
     })?;
-    if Architecture::of_host() != Some(scenario.architecture()) {
-        return Err(fault("it is built for this host's processor alone".into()));
-    }
+    let architecture = scenario.architecture();
     let Program { package, version, .. } = program;
-    let entry = format!("programs/{package}-{version}-{}", scenario.architecture().machine);
+    let entry = format!("programs/{package}-{version}-{}", architecture.machine);
     let folder = cache.entry(&entry, |draft, _| {
         note!("brisk: building {name} of {package} {version}");
-        let target = format!("{}-unknown-linux-gnu", scenario.architecture().machine);
+        let target = target_of(architecture);
         // The target is named so that the flags do not reach procedural macros, which cannot be static.
         let output = Command::new("cargo")
             .args(["install", "--quiet", "--locked", package, "--version", version, "--bin", name])
@@ -48,6 +46,7 @@ pub fn build(cache: &Cache, name: &str, scenario: &Scenario) -> Result<PathBuf, 
             .arg(draft)
             .env("CARGO_TARGET_DIR", draft.join("target"))
             .env("RUSTFLAGS", "-C target-feature=+crt-static")
+            .envs(linker_of(architecture))
             .output()
             .map_err(|error| fault(format!("cannot run cargo: {error}")))?;
         if !output.status.success() {
@@ -57,6 +56,20 @@ pub fn build(cache: &Cache, name: &str, scenario: &Scenario) -> Result<PathBuf, 
         std::fs::remove_dir_all(&target).map_err(super::cache::fault("remove", &target))
     })?;
     Ok(folder.join("bin").join(name))
+}
+
+/// Rust's name of what a program for `architecture` is built for. For another processor than the host's, rustup has the library
+/// with musl, which needs no C library of that processor.
+fn target_of(architecture: &Architecture) -> String {
+    let is_host = Architecture::of_host() == Some(architecture);
+    format!("{}-unknown-linux-{}", architecture.machine, if is_host { "gnu" } else { "musl" })
+}
+
+/// The variable that names the linker for another processor than the host's.
+fn linker_of(architecture: &Architecture) -> Option<(String, String)> {
+    let target = target_of(architecture).to_uppercase().replace('-', "_");
+    let linker = (format!("CARGO_TARGET_{target}_LINKER"), format!("{}gcc", architecture.cross_prefix));
+    (Architecture::of_host() != Some(architecture)).then_some(linker)
 }
 
 /// The kernel's tests time out after thirty seconds, which is too short for an emulated machine with checks.
@@ -88,4 +101,20 @@ pub fn build_selftest(cache: &Cache, name: &str, tree: &Path, revision: &str) ->
         Err(fault(format!("gcc failed:\n{}", String::from_utf8_lossy(&output.stderr).trim())))
     })?;
     Ok(folder.join(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_processors_program_is_linked_by_its_own_compiler() {
+        let host = Architecture::of_host().unwrap();
+        assert_eq!(target_of(host), format!("{}-unknown-linux-gnu", std::env::consts::ARCH));
+        assert_eq!(linker_of(host), None);
+        let other = Architecture::all().iter().find(|architecture| *architecture != host).unwrap();
+        let (variable, linker) = linker_of(other).unwrap();
+        assert_eq!(variable, format!("CARGO_TARGET_{}_UNKNOWN_LINUX_MUSL_LINKER", other.machine.to_uppercase()));
+        assert_eq!(linker, format!("{}-linux-gnu-gcc", other.machine));
+    }
 }

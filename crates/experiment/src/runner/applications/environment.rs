@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use super::super::combinations::RunningTask;
 use super::super::driver::Driver;
 use super::cost::Cost;
+use super::process_groups::{self, Place};
 use crate::lookup::LookupProcesses;
 use crate::spec::{Arm, BackgroundProgram, DeviceEnvironment};
 use crate::tasks::BackgroundReport;
@@ -50,7 +51,13 @@ impl RunningEnvironment {
             command.args(["task", "--beside", what.name(), "--rounds", "1", "--turns-per-ms"]);
             command.arg(turns_per_ms.to_string()).arg(format!("--time-dilation={}", together.time_dilation));
             command.stdin(Stdio::piped());
-            RunningTask::spawn(command, format!("brisk task --beside {}", what.name()))
+            let task = RunningTask::spawn(command, format!("brisk task --beside {}", what.name()))?;
+            if process_groups::exist(root) {
+                let is_heard = matches!(what, BackgroundProgram::Music | BackgroundProgram::Player);
+                let place = if is_heard { Place::Perceptible } else { Place::Background };
+                process_groups::place(root, task.pid(), place)?;
+            }
+            Ok(task)
         };
         let mut background_programs = together.background.iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
         background_programs.iter_mut().try_for_each(RunningTask::begin)?;

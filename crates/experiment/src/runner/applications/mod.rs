@@ -8,6 +8,7 @@ mod cost;
 mod environment;
 mod figures;
 mod process;
+mod process_groups;
 
 use std::fs;
 use std::path::Path;
@@ -36,6 +37,7 @@ use cost::CostMeter;
 use environment::RunningEnvironment;
 use figures::{Figures, MemoryState, Opening};
 use process::{ApplicationProcess, PreparedApplication, TapOutcome};
+use process_groups::Place;
 
 /// Android's classes: foreground, previous and cached.
 const FOREGROUND_ADJ: i16 = 0;
@@ -208,8 +210,10 @@ impl ActivityManager<'_> {
         if is_launch {
             actor.set_oom_score_adj(setup.root, FOREGROUND_ADJ)?;
         }
-        if let Some(daemon) = self.daemon {
-            daemon.set_foreground(actor.pid())?;
+        match self.daemon {
+            _ if process_groups::exist(setup.root) => process_groups::place(setup.root, actor.pid(), Place::TopApp)?,
+            Some(daemon) => daemon.set_foreground(actor.pid())?,
+            None => {}
         }
         let answer = actor.screen(limit)?;
         let screen = match answer {
@@ -275,12 +279,17 @@ impl ActivityManager<'_> {
         Ok(())
     }
 
-    /// Sets `oom_score_adj` by how long ago each application was in the foreground.
+    /// Sets `oom_score_adj` by how long ago each application was in the foreground. The one that leaves it becomes background;
+    /// the one that comes is placed when the user taps it.
     fn rank(&self) -> anyhow::Result<()> {
+        let root = self.setup.root;
         let living = self.last_used.iter().enumerate();
         let ranked = living.filter_map(|(rank, &number)| Some((rank, self.processes[number].as_ref()?)));
         for (rank, actor) in ranked {
-            actor.set_oom_score_adj(self.setup.root, adj(rank))?;
+            actor.set_oom_score_adj(root, adj(rank))?;
+            if rank == 1 && process_groups::exist(root) {
+                process_groups::place(root, actor.pid(), Place::Background)?;
+            }
         }
         Ok(())
     }
