@@ -26,7 +26,7 @@ pub struct Plan {
     /// Whether a guardian restores everything when the runner is killed: on a device that outlives the runner.
     pub guarded: bool,
     /// True for a plan whose figures must not depend on any other plan: a block of a shard in deterministic mode. Its guest boots
-    /// for it alone, and draws its random numbers from the plan's own seed.
+    /// for it alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub independent: bool,
     /// The replicates in the order in which they are run.

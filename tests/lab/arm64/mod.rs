@@ -145,3 +145,28 @@ say took $(($(hundredths) - begin))
     assert!(big >= 100.0, "{big}: hundredths of a second are too coarse");
     assert!((little / expected - 1.0).abs() < 0.02, "{little} and not {expected:.0} after {big}");
 }
+
+// Verifies LAB-3.
+#[test]
+fn a_seeded_guest_repeats_itself() {
+    const SCRIPT: &str = "\
+. /steps.sh
+say random \"$(cat /proc/sys/kernel/random/boot_id)\"
+say waited \"$(grep cpu0 /proc/schedstat) $(cat /proc/uptime) $(grep MemFree /proc/meminfo)\"
+";
+    let Some(binary) = static_brisk_for_arm64() else { return };
+    let mut job = job(binary, "debian-arm64-6.1", &["sh", "/repeat.sh"]);
+    if is_unavailable(&job.scenario) {
+        return;
+    }
+    job.scenario.guest.self_check = false;
+    let said = |seed: u64| {
+        let mut job = job.clone();
+        job.seed = Some(seed);
+        let report = Report::of(job, "/repeat.sh", SCRIPT, Duration::from_secs(300));
+        ["random", "waited"].map(|name| report.one(name).to_owned())
+    };
+    let first = said(5);
+    assert_eq!(first, said(5));
+    assert_ne!(first[0], said(6)[0]);
+}
