@@ -86,10 +86,8 @@ fn measured_mechanisms(experiment: &Experiment) -> Vec<&str> {
     if MECHANISMS.contains(&experiment.mechanism.as_str()) {
         return vec![&experiment.mechanism];
     }
-    let is_on = |mechanism: &str| {
-        let configurations = experiment.arms.iter().filter_map(|arm| arm.brisk.as_ref()?.get(mechanism));
-        configurations.into_iter().any(enables)
-    };
+    let is_on =
+        |mechanism: &str| experiment.arms.iter().filter_map(|arm| arm.brisk.as_ref()?.get(mechanism)).any(enables);
     MECHANISMS.into_iter().filter(|mechanism| is_on(mechanism)).collect()
 }
 
@@ -145,6 +143,8 @@ fn cell(
 
 #[cfg(test)]
 mod tests {
+    use brisk::experiment::catalogue;
+
     use super::*;
 
     fn made(platform: &str) -> anyhow::Result<String> {
@@ -183,12 +183,12 @@ mod tests {
 
     #[test]
     fn an_experiment_with_all_mechanisms_measures_those_that_it_enables() {
+        let known = catalogue::all().unwrap();
         let experiment = |name: &str| {
-            let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-            let text = fs::read_to_string(repository.join("experiments").join(name)).unwrap();
-            Experiment::parse(name, &text).unwrap()
+            let found = known.iter().find(|entry| entry.experiment.name == name);
+            found.unwrap().experiment.clone()
         };
-        let together = experiment("together.toml");
+        let together = experiment("together");
         assert_eq!(measured_mechanisms(&together), ["launch", "placement", "memory", "lookup"]);
         let without = |arms: &[&str]| {
             let mut some = together.clone();
@@ -196,7 +196,7 @@ mod tests {
             measured_mechanisms(&some).join(" ")
         };
         assert_eq!(["stock", "placement", "memory"].map(|arm| without(&[arm])), ["", "placement", "memory"]);
-        assert_eq!(measured_mechanisms(&experiment("lookup-hub.toml")), ["lookup"]);
+        assert_eq!(measured_mechanisms(&experiment("lookup-hub")), ["lookup"]);
     }
 
     #[test]
