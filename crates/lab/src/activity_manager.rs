@@ -17,7 +17,7 @@ use brisk_sys::BootTime;
 use brisk_sys::process::fork::{Forked, fork};
 
 /// The hierarchies of version 1 in which an application's place depends on what it is to the user.
-const HIERARCHIES: [&str; 2] = ["/dev/cpuset", "/dev/cpuctl"];
+pub const HIERARCHIES: [&str; 2] = ["/dev/cpuset", "/dev/cpuctl"];
 const UNIFIED: &str = "/sys/fs/cgroup";
 /// `FOREGROUND_APP_ADJ` and `PREVIOUS_APP_ADJ` of ProcessList.java: what lmkd is told.
 const FOREGROUND_ADJ: i32 = 0;

@@ -107,29 +107,29 @@ impl ReplicateSetup<'_> {
         let mut background_programs =
             background.iter().map(|&what| self.start_background(arm, what)).collect::<anyhow::Result<Vec<_>>>()?;
         if let Some(groups) = &groups {
-            background_programs.iter().try_for_each(|task| groups.enter_background(task.child.id()))?;
+            background_programs.iter().try_for_each(|task| groups.enter_background(task.pid()))?;
         }
         for (task, _) in background_programs.iter().zip(background).filter(|(_, what)| !what.is_music()) {
-            priority.as_ref().map_or(Ok(()), |priority| priority.give_to(task.child.id()))?;
+            priority.as_ref().map_or(Ok(()), |priority| priority.give_to(task.pid()))?;
         }
         if self.combinations.grouped {
-            let file = |task: &RunningTask| format!("/proc/{}/oom_score_adj", task.child.id());
+            let file = |task: &RunningTask| format!("/proc/{}/oom_score_adj", task.pid());
             let adj = CACHED_ADJ.to_string();
             background_programs.iter().try_for_each(|task| self.root.write(file(task), &adj))?;
         }
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
         for (task, _) in background_programs.iter().zip(background).filter(|(_, what)| !what.is_music()) {
-            self.deprioritise_by_hand(arm, task.child.id())?;
+            self.deprioritise_by_hand(arm, task.pid())?;
         }
         background_programs.iter_mut().try_for_each(RunningTask::begin)?;
         let begun = BootTime::now();
         let front = self.start_foreground(arm, combination.foreground)?;
-        groups.as_ref().map_or(Ok(()), |groups| groups.enter_foreground(front.child.id()))?;
-        daemon.as_ref().map_or(Ok(()), |daemon| daemon.set_foreground(front.child.id()))?;
+        groups.as_ref().map_or(Ok(()), |groups| groups.enter_foreground(front.pid()))?;
+        daemon.as_ref().map_or(Ok(()), |daemon| daemon.set_foreground(front.pid()))?;
         let sampled = Sampled {
-            foreground: front.child.id(),
+            foreground: front.pid(),
             has_child: combination.foreground == Foreground::Browsing,
-            background: background_programs.first().map(|program| program.child.id()),
+            background: background_programs.first().map(|program| program.pid()),
         };
         let samples = CoreSamples::start(self.root, sampled);
         let front = front.end();

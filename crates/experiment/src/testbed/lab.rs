@@ -60,12 +60,6 @@ impl Lab {
     }
 }
 
-/// The seed of the random numbers that the machine gives to the plan's guest: its first replicate's. Without it, arm64's machine
-/// hands the host's to the kernel (`rng-seed` of the device tree), which places pages by them.
-fn seed_of(plan: &Plan) -> Option<u64> {
-    plan.replicates.first().map(|first| first.seed)
-}
-
 /// The check as a report prints it.
 fn described(check: &brisk_lab::SelfCheck) -> SelfCheck {
     SelfCheck {
@@ -120,7 +114,9 @@ impl Testbed for Lab {
             .with_file(PLAN_FILE, serde_json::to_vec(plan)?);
         job.files.extend(files(plan, &job.scenario)?);
         job.timeout = plan_timeout(plan);
-        job.seed = seed_of(plan);
+        // Without a seed, arm64's machine hands the host's random numbers to the kernel (`rng-seed` of the device tree), which
+        // places pages by them.
+        job.seed = plan.replicates.first().map(|first| first.seed);
         let is_boot = matches!(plan.workload, Workload::Boots(_));
         let mut parser =
             GuestOutputParser { boots_since: is_boot.then(HostClock::default), ..GuestOutputParser::default() };

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use super::super::combinations::RunningTask;
 use super::super::driver::Driver;
 use super::cost::Cost;
-use super::process_groups::{self, Place};
+use super::process_groups::{Place, ProcessGroups};
 use crate::lookup::LookupProcesses;
 use crate::spec::{Arm, BackgroundProgram, DeviceEnvironment};
 use crate::tasks::BackgroundReport;
@@ -42,6 +42,7 @@ impl RunningEnvironment {
         root: &Root,
         together: &DeviceEnvironment,
         arm: &Arm,
+        groups: Option<ProcessGroups<'_>>,
         turns_per_ms: u64,
     ) -> anyhow::Result<Self> {
         let driver = Driver::of(root, arm)?;
@@ -52,10 +53,9 @@ impl RunningEnvironment {
             command.arg(turns_per_ms.to_string()).arg(format!("--time-dilation={}", together.time_dilation));
             command.stdin(Stdio::piped());
             let task = RunningTask::spawn(command, format!("brisk task --beside {}", what.name()))?;
-            if process_groups::exist(root) {
-                let is_heard = matches!(what, BackgroundProgram::Music | BackgroundProgram::Player);
-                let place = if is_heard { Place::Perceptible } else { Place::Background };
-                process_groups::place(root, task.pid(), place)?;
+            if let Some(groups) = groups {
+                let place = if what.is_music() { Place::Perceptible } else { Place::Background };
+                groups.place(task.pid(), place)?;
             }
             Ok(task)
         };

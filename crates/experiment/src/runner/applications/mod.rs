@@ -37,7 +37,7 @@ use cost::CostMeter;
 use environment::RunningEnvironment;
 use figures::{Figures, MemoryState, Opening};
 use process::{ApplicationProcess, PreparedApplication, TapOutcome};
-use process_groups::Place;
+use process_groups::{Place, ProcessGroups};
 
 /// Android's classes: foreground, previous and cached.
 const FOREGROUND_ADJ: i16 = 0;
@@ -68,7 +68,8 @@ pub(super) fn run(
     settings.as_mut().map_or(Ok(()), RunnerSettings::pin_at_maximum)?;
     let turns_per_ms = load::turns_per_ms();
     settings.as_mut().map_or(Ok(()), RunnerSettings::restore)?;
-    let setup = ReplicateSetup { workload: &workload, openings, root, folder: &folder, turns_per_ms };
+    let groups = ProcessGroups::find(root);
+    let setup = ReplicateSetup { workload: &workload, openings, root, folder: &folder, groups, turns_per_ms };
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         let Point::Openings(count) = *point else { bail!("a plan of openings has a point of another workload") };
         if let Some(settings) = &mut settings {
@@ -86,6 +87,7 @@ struct ReplicateSetup<'a> {
     openings: &'a Openings,
     root: &'a Root,
     folder: &'a Path,
+    groups: Option<ProcessGroups<'a>>,
     turns_per_ms: u64,
 }
 
@@ -103,7 +105,7 @@ impl ReplicateSetup<'_> {
         // Services and background run before the daemon starts, as on a device in use.
         let environment = self.openings.together.as_ref();
         let environment = environment
-            .map(|together| RunningEnvironment::start(root, together, arm, self.turns_per_ms))
+            .map(|together| RunningEnvironment::start(root, together, arm, self.groups, self.turns_per_ms))
             .transpose()?;
         let daemon =
             arm.brisk.as_ref().map(|configuration| Daemon::start(root, self.folder, configuration)).transpose()?;
@@ -210,10 +212,10 @@ impl ActivityManager<'_> {
         if is_launch {
             actor.set_oom_score_adj(setup.root, FOREGROUND_ADJ)?;
         }
-        match self.daemon {
-            _ if process_groups::exist(setup.root) => process_groups::place(setup.root, actor.pid(), Place::TopApp)?,
-            Some(daemon) => daemon.set_foreground(actor.pid())?,
-            None => {}
+        match (setup.groups, self.daemon) {
+            (Some(groups), _) => groups.place(actor.pid(), Place::TopApp)?,
+            (None, Some(daemon)) => daemon.set_foreground(actor.pid())?,
+            (None, None) => {}
         }
         let answer = actor.screen(limit)?;
         let screen = match answer {
@@ -282,13 +284,13 @@ impl ActivityManager<'_> {
     /// Sets `oom_score_adj` by how long ago each application was in the foreground. The one that leaves it becomes background;
     /// the one that comes is placed when the user taps it.
     fn rank(&self) -> anyhow::Result<()> {
-        let root = self.setup.root;
+        let ReplicateSetup { root, groups, .. } = self.setup;
         let living = self.last_used.iter().enumerate();
         let ranked = living.filter_map(|(rank, &number)| Some((rank, self.processes[number].as_ref()?)));
         for (rank, actor) in ranked {
             actor.set_oom_score_adj(root, adj(rank))?;
-            if rank == 1 && process_groups::exist(root) {
-                process_groups::place(root, actor.pid(), Place::Background)?;
+            if let (1, Some(groups)) = (rank, groups) {
+                groups.place(actor.pid(), Place::Background)?;
             }
         }
         Ok(())

@@ -1,10 +1,8 @@
 //! Android's groups of processes. Where the device has them, the runner places each process as ActivityManager does (`OomAdjuster`,
 //! libprocessgroup's `task_profiles.json`), and a daemon sees the foreground by them.
 
+use brisk_lab::activity_manager::HIERARCHIES;
 use brisk_sys::Root;
-
-/// The hierarchies of version 1 in which a process's place depends on what it is to the user.
-const HIERARCHIES: [&str; 2] = ["/dev/cpuset", "/dev/cpuctl"];
 
 /// What a process is to the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,21 +23,32 @@ impl Place {
     }
 }
 
-/// True where the device has Android's groups.
-pub(super) fn exist(root: &Root) -> bool {
-    root.exists(format!("{}/{}/cgroup.procs", HIERARCHIES[0], Place::TopApp.group()))
+/// The groups of a device that has them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProcessGroups<'a> {
+    root: &'a Root,
 }
 
-/// Moves process `pid`, unless it has just been killed.
-pub(super) fn place(root: &Root, pid: u32, place: Place) -> anyhow::Result<()> {
-    for hierarchy in HIERARCHIES {
-        let file = format!("{hierarchy}/{}/cgroup.procs", place.group());
-        match root.write(file, &pid.to_string()) {
-            Err(error) if !error.is_missing() => return Err(error.into()),
-            _ => {}
-        }
+impl<'a> ProcessGroups<'a> {
+    /// `None` where the device is not Android.
+    pub(super) fn find(root: &'a Root) -> Option<Self> {
+        root.exists(members(HIERARCHIES[0], Place::TopApp)).then_some(Self { root })
     }
-    Ok(())
+
+    /// Moves process `pid`, unless it has just been killed.
+    pub(super) fn place(self, pid: u32, place: Place) -> anyhow::Result<()> {
+        for hierarchy in HIERARCHIES {
+            match self.root.write(members(hierarchy, place), &pid.to_string()) {
+                Err(error) if !error.is_missing() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn members(hierarchy: &str, place: Place) -> String {
+    format!("{hierarchy}/{}/cgroup.procs", place.group())
 }
 
 #[cfg(test)]
@@ -53,14 +62,13 @@ mod tests {
     #[test]
     fn a_process_is_placed_in_both_hierarchies() {
         let (_folder, root) = root_of(&[SET, WEIGHT]);
-        assert!(exist(&root));
-        place(&root, 7, Place::TopApp).unwrap();
+        ProcessGroups::find(&root).unwrap().place(7, Place::TopApp).unwrap();
         assert_eq!([SET.0, WEIGHT.0].map(|file| root.read(file).unwrap()), ["7", "7"]);
     }
 
     #[test]
     fn another_device_has_no_groups() {
         let (_folder, root) = root_of(&[WEIGHT]);
-        assert!(!exist(&root));
+        assert!(ProcessGroups::find(&root).is_none());
     }
 }
