@@ -43,6 +43,8 @@ const APPLICATIONS: usize = 15;
 const GROWTH_KIB: u64 = 256;
 /// Processes that are not in use have this oom_score_adj or a higher one.
 const BACKGROUND_ADJ: i32 = 900;
+/// The daemon's descriptors for a `brisk launch` that waits: the connection and a pidfd.
+const DESCRIPTORS_PER_LAUNCH: u64 = 2;
 /// No process may hold as many descriptors, whatever happens.
 const DESCRIPTORS: u64 = 128;
 
@@ -109,6 +111,8 @@ struct Held {
     descriptors: u64,
     /// Descriptors that are the kept file of a sampled live thread: as many as there are threads.
     of_threads: u64,
+    /// Processes of `brisk launch` that wait.
+    launches: u64,
 }
 
 impl Held {
@@ -118,13 +122,19 @@ impl Held {
             let mut words = line.split_whitespace().skip_while(|known| *known != word).skip(1 + index);
             words.next().and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{word}: {line}"))
         };
-        let of_threads = if process == "daemon" { after("kept", 0) } else { 0 };
-        Self { pid: after(process, 0), rss_kib: after(process, 1), descriptors: after(process, 3), of_threads }
+        let of_daemon = |word: &str| if process == "daemon" { after(word, 0) } else { 0 };
+        Self {
+            pid: after(process, 0),
+            rss_kib: after(process, 1),
+            descriptors: after(process, 3),
+            of_threads: of_daemon("kept"),
+            launches: of_daemon("launches"),
+        }
     }
 
     /// Descriptors that do not depend on the device's load.
     fn own_descriptors(&self) -> u64 {
-        self.descriptors.saturating_sub(self.of_threads)
+        self.descriptors.saturating_sub(self.of_threads + self.launches * DESCRIPTORS_PER_LAUNCH)
     }
 }
 
@@ -309,9 +319,10 @@ fn growth_in_the_last_lifetime_is_found() {
         (0..10).map(move |step| Held {
             pid,
             rss_kib: 7800 + step * grown_kib,
-            // The more threads there are, the more of their files are kept.
-            descriptors: 50 + step * (grown_descriptors + 3),
+            // The more threads and waiting launches there are, the more descriptors are held for them.
+            descriptors: 50 + step * (grown_descriptors + 5),
             of_threads: 30 + step * 3,
+            launches: 2 + step,
         })
     };
     let samples = |grown_kib, grown_descriptors| -> Vec<Held> {
@@ -322,7 +333,7 @@ fn growth_in_the_last_lifetime_is_found() {
     assert!(is_flat("daemon", &samples(0, 1)).unwrap_err().contains("descriptors more"), "a leak of descriptors");
     assert!(is_flat("daemon", &samples(0, 0)[..1]).is_err(), "too few samples");
     let line = "5000 daemon 7 8000 7000 60 guardian 8 900 300 5 killer 9 4000 3000 8 kept 41 1 launches 2 threads 90 journal 5";
-    let daemon = Held { pid: 7, rss_kib: 8000, descriptors: 60, of_threads: 41 };
-    assert_eq!((Held::told("daemon", line), daemon.own_descriptors()), (daemon, 19));
+    let daemon = Held { pid: 7, rss_kib: 8000, descriptors: 60, of_threads: 41, launches: 2 };
+    assert_eq!((Held::told("daemon", line), daemon.own_descriptors()), (daemon, 15));
     assert_eq!(Held::told("killer", line).own_descriptors(), 8);
 }

@@ -16,8 +16,6 @@ pub(in crate::placement) enum Part {
     GroupWeights,
     /// Trials without a clear result are extended.
     Extension,
-    /// A rejected step is compared again with a longer baseline.
-    SecondBaseline,
     /// A core is reserved with all its threads.
     WholeCores,
     /// Deprioritised threads are clamped to fit the smallest core.

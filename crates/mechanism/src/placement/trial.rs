@@ -150,7 +150,7 @@ pub struct MissedPeriod {
 }
 
 /// True where the wait share `waits` is so much lower than the baseline `waited` that the step has helped.
-pub fn waits_less(waits: f64, waited: f64) -> bool {
+fn waits_less(waits: f64, waited: f64) -> bool {
     waits <= waited * MAXIMUM_WAIT_RATIO
 }
 

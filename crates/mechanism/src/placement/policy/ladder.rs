@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::{EVIDENCE, Held, IDLE_DEMAND, PlacementPolicy, WINDOW};
-use crate::placement::ablation::{Part, is_off};
 use crate::placement::cores::{Machine, Split};
 use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise};
-use crate::placement::step::{Step, StepKind};
-use crate::placement::trial::{MissedPeriod, PeriodicThreads, Trial, TrialVerdict, waits_less};
+use crate::placement::step::Step;
+use crate::placement::trial::{MissedPeriod, PeriodicThreads, Trial, TrialVerdict};
 use crate::{Action, Decision, Target, TrialOutcome};
 use brisk_sys::BootTime;
 use brisk_sys::sched::threads::Sample;
@@ -15,8 +14,6 @@ use brisk_sys::sched::threads::Sample;
 /// What a foreground runs at its start says little about what it runs afterwards: after a first trial in which it waits less
 /// and runs less, the step stays this long and is then chosen again.
 const START_GRACE: Duration = Duration::from_secs(5);
-/// A rejected step is compared again with this much time without it.
-const SECOND_SAMPLE: Duration = Duration::from_millis(500);
 /// What is done outside the ladder, without a trial.
 const ONLY_GROUPS_REASON: &str = "only whole sessions or groups of bulk threads are deprioritised";
 /// Why a reservation ends.
@@ -67,10 +64,7 @@ impl PlacementPolicy {
                     return;
                 }
                 TrialVerdict::Useless(why) => {
-                    let (kind, effect_percent) = (held.step.kind(), trial.effect_percent());
-                    if !self.back_off.has_failed(kind) {
-                        self.rejected = Some((kind, trial.after().wait_share()));
-                    }
+                    let effect_percent = trial.effect_percent();
                     self.observe_trial(TrialOutcome::Dropped, effect_percent);
                     return self.revert_step(now, &format!("it did not help: {why}"), decisions);
                 }
@@ -174,30 +168,16 @@ impl PlacementPolicy {
             Advice::Isolate { cores } => self.machine.reserve_cores(cores).map(Step::Isolate),
             Advice::Weight => None,
         };
-        let may_be_tried = |step: &Step| {
-            let kind = step.kind();
-            self.back_off.allows(now, kind) || self.was_rejected_by_chance(kind, &totals)
-        };
+        let may_be_tried = |step: &Step| self.back_off.allows(now, step.kind());
         // Where every thread that could be deprioritised already is, as part of a whole, the next step is the lowest possible.
         let least = match done == ONLY_GROUPS_REASON && !self.changes_anything(now, &Step::Weight) {
             true => Some(Step::Idle).filter(|step| self.changes_anything(now, step)),
             false => Some(Step::Weight),
         };
         match isolate.into_iter().chain(least).find(may_be_tried) {
-            Some(step) => {
-                self.rejected = self.rejected.filter(|(kind, _)| *kind != step.kind());
-                self.begin(now, step, totals, None, &seen, decisions);
-            }
+            Some(step) => self.begin(now, step, totals, None, &seen, decisions),
             None => self.reason = format!("{done} until the back-off after a failed trial ends: {seen}"),
         }
-    }
-
-    /// True where the foreground waits so much longer without the rejected step that it helped after all: the baseline was too
-    /// short. Only once, because a foreground that changes all the time would otherwise cause endless trials.
-    fn was_rejected_by_chance(&self, kind: StepKind, without: &Totals) -> bool {
-        let is_seen = self.window.span() >= SECOND_SAMPLE && !is_off(Part::SecondBaseline);
-        self.rejected
-            .is_some_and(|(rejected, waits)| is_seen && rejected == kind && waits_less(waits, without.wait_share()))
     }
 
     /// Starts a trial of `step`, if it changes anything.

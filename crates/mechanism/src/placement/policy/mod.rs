@@ -87,8 +87,6 @@ pub struct PlacementPolicy {
     back_off: BackOff<StepKind>,
     /// A step with an unclear trial, to be judged by a measurement without it.
     unclear_step: Option<StepKind>,
-    /// The first step that a trial rejected, and the foreground's wait share under it.
-    rejected: Option<(StepKind, f64)>,
     /// Until when the new foreground counts as opening.
     opening: Option<BootTime>,
     /// The foreground may still be starting.
@@ -164,7 +162,6 @@ impl PlacementPolicy {
             without_groups: false,
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             unclear_step: None,
-            rejected: None,
             opening: None,
             is_start: true,
             unconfined_light: BTreeSet::new(),
@@ -227,7 +224,6 @@ impl PlacementPolicy {
             self.on_foreground_changed(now, is_some, decisions);
             self.back_off.clear();
             self.unclear_step = None;
-            self.rejected = None;
             self.is_start = true;
             self.unconfined_light.clear();
             self.window.clear();

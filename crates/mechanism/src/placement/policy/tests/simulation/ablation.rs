@@ -52,7 +52,17 @@ fn made_for(part: Part, seed: u64) -> Scenario {
         Part::WholeCores => {
             beside_hogs(seed, Hardware::siblings(2 + random.below(3) as u32), Grouping::Root, &[paced], &[])
         }
-        Part::Extension | Part::SecondBaseline => steady(seed),
+        // A foreground that rests, often during a trial, and any other.
+        Part::Extension if seed.is_multiple_of(2) => {
+            let habit = |random: &mut Random| Habit {
+                work_ms: 100 + random.below(1500) as u32,
+                sleep_ms: 100 + random.below(2000) as u32,
+                period_ms: 0,
+            };
+            let front: Vec<Habit> = (0..=random.below(2)).map(|_| habit(&mut random)).collect();
+            beside_hogs(seed, two_or_four, Grouping::Root, &front, &[])
+        }
+        Part::Extension => steady(seed),
     }
 }
 
@@ -75,7 +85,6 @@ fn what_each_part_is_worth_deep() {
         Part::ForkParents,
         Part::GroupWeights,
         Part::Extension,
-        Part::SecondBaseline,
         Part::Clamp,
         Part::WholeCores,
     ];
