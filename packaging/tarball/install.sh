@@ -28,7 +28,10 @@ case $PREFIX in
 *) die "PREFIX is $PREFIX: systemd finds units below /usr/local or /usr alone" ;;
 esac
 [ -d "$from/files" ] || die "$from/files is not there: run the script from the unpacked archive"
-[ -f "$from/files/share/brisk/profiles/$PROFILE.toml" ] || die "there is no profile $PROFILE; there are desktop, board and phone"
+case $PROFILE in
+desktop | board) ;;
+*) die "there is no profile $PROFILE for systemd; there are desktop and board" ;;
+esac
 [ -n "$DESTDIR" ] || [ "$(id -u)" -eq 0 ] || die "root alone may write to $PREFIX; for a folder of your own set DESTDIR"
 [ -n "$DESTDIR" ] || "$from/files/bin/brisk" --version >/dev/null ||
 	die "this program does not run here: take the archive for $(uname -m)"

@@ -4,7 +4,7 @@
 # usage: [PREFIX=/usr/local] [DESTDIR=] ./uninstall.sh [--purge]
 #
 # --purge also removes what brisk has written since: what `brisk setup`, `brisk enable` and `brisk disable` have set, what the daemon
-# has learned and stored, and its user.
+# has learned and stored, the recorded boot, and its user.
 set -eu
 PREFIX=${PREFIX:-/usr/local}
 DESTDIR=${DESTDIR:-}
@@ -56,6 +56,7 @@ if [ -n "$purge" ]; then
 		rmdir "$folder" 2>/dev/null || :
 	done
 	rm -rf /var/lib/brisk /var/lib/brisk-reboots /run/brisk
+	rm -f /var/log/brisk-boot.tgz
 	if command -v userdel >/dev/null && grep -q '^brisk:.*:/var/lib/brisk:' /etc/passwd; then
 		userdel brisk
 		! grep -q '^brisk:' /etc/group || groupdel brisk

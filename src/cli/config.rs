@@ -33,7 +33,9 @@ pub enum Command {
     /// Show the values in force
     #[command(after_help = "\
 Later files override earlier ones: brisk.toml from the first of /etc/brisk, /usr/local/lib/brisk and
-/usr/lib/brisk that has one, then brisk.toml.d/*.toml of all three, in the order of their names.")]
+/usr/lib/brisk that has one, then brisk.toml.d/*.toml of all three, in the order of their names.
+On Android the folders are those of the partitions (/vendor/etc/brisk and others), the module's etc
+and /data/misc/brisk-config.")]
     Show {
         /// Print the file that each value comes from
         #[arg(long)]

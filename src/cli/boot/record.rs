@@ -1,6 +1,7 @@
 //! `brisk boot record`: records a boot from the first process to completion.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{self, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -58,13 +59,21 @@ pub struct Arguments {
     until: UntilArguments,
 }
 
+impl Arguments {
+    /// The files from `--output` as absolute paths: the recorder resolves them below the root of init, not in the caller's
+    /// working directory.
+    fn outputs(&self) -> io::Result<Vec<PathBuf>> {
+        self.output.iter().map(path::absolute).collect()
+    }
+}
+
 /// Records the boot.
 ///
 /// # Errors
 /// When nothing can be recorded, or no place is writable.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     log::start(Level::WARN);
-    let outputs = arguments.output.clone();
+    let outputs = arguments.outputs()?;
     let recording = Recording {
         period: Duration::from_secs(1) / arguments.rate,
         limit_bytes: arguments.memory_kib as usize * 1024,
@@ -74,4 +83,23 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let hold = arguments.performance.then(|| Hold { then: arguments.until.then.clone() });
     let options = HoldOptions { recording: Some(recording), hold, ..arguments.until.options(root) };
     report(&watch(&options)?, arguments.until.json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn a_relative_output_begins_at_the_working_directory() {
+        let command = Command::parse_from(["record", "--output", "now.tgz", "--output", "/run/now.tgz"]);
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(command.arguments.outputs().unwrap(), [here.join("now.tgz"), "/run/now.tgz".into()]);
+    }
 }

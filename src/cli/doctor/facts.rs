@@ -300,7 +300,16 @@ fn rights(root: &Root) -> Interface {
         return Interface { name, available: true, reason, advice: String::new() };
     }
     let reason = format!("this process lacks {}", missing.join(", "));
-    Interface { name, available: false, reason, advice: "run doctor as root to see what the daemon sees".to_owned() }
+    Interface { name, available: false, reason, advice: advice_on_rights(&status).to_owned() }
+}
+
+/// How the missing capabilities can be had, by the effective user in /proc/self/status.
+fn advice_on_rights(status: &str) -> &'static str {
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    match ids.split_whitespace().nth(1) {
+        Some("0") => "add them to the bounding set of the container or unit in which this runs",
+        _ => "run doctor as root to see what the daemon sees",
+    }
 }
 
 /// The `CapEff:` mask of /proc/self/status (capabilities(7)).
@@ -312,6 +321,14 @@ pub fn parse_effective_capabilities(status: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_is_not_told_to_become_root() {
+        for (uids, advice) in [("1000\t1000\t1000\t1000", "as root"), ("1000\t0\t0\t0", "bounding set")] {
+            let found = advice_on_rights(&format!("Name:\tbrisk\nUid:\t{uids}\nCapEff:\t0\n"));
+            assert!(found.contains(advice), "{uids}: {found}");
+        }
+    }
 
     // Verifies MEMORY-5.
     #[test]

@@ -17,7 +17,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// No program listens.
-    #[error("no daemon is running (no program listens on {}); start it with `brisk daemon`", path.display())]
+    #[error("no daemon is running (no program listens on {}); start it with `systemctl start brisk` or `brisk daemon`", path.display())]
     NoDaemon {
         /// The socket.
         path: PathBuf,

@@ -45,7 +45,7 @@ pub enum JournalError {
         tenure: Tenure,
     },
     /// The log cannot be opened or created, or is not trusted.
-    #[error("cannot use the journal {}: {cause}; it must be on a tmpfs and belong to the user of brisk", path.display())]
+    #[error("cannot use the journal {}: {cause}; {}", path.display(), remedy(cause))]
     Unusable {
         /// The log or its folder.
         path: PathBuf,
@@ -102,5 +102,26 @@ pub enum JournalError {
 impl From<DeviceError> for JournalError {
     fn from(fault: DeviceError) -> Self {
         Self::Device { fault }
+    }
+}
+
+/// What to do about a log that cannot be opened for this `cause`.
+fn remedy(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::PermissionDenied => "run as root",
+        _ => "it must be on a tmpfs and belong to the user of brisk",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_without_rights_is_told_to_run_as_root() {
+        for (kind, advice) in [(io::ErrorKind::PermissionDenied, "run as root"), (io::ErrorKind::Other, "on a tmpfs")] {
+            let error = JournalError::Unusable { path: "/run/brisk".into(), cause: kind.into() }.to_string();
+            assert!(error.starts_with("cannot use the journal /run/brisk: ") && error.contains(advice), "{error}");
+        }
     }
 }
