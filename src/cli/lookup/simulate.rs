@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::cli::output;
 use brisk_base::random::Random;
 use brisk_experiment::statistics;
 use brisk_mechanism::lookup::recording::{Recording, RecordingHeader, top_quarter_share};
@@ -130,12 +130,7 @@ struct Models {
 /// When the traces cannot be read, or none has the requested name.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let report = if arguments.replay.is_empty() { simulate_models(arguments)? } else { replay(arguments)? };
-    let mut out = anstream::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        write!(out, "{}", table(&report))?;
-    }
+    output::print(&report, arguments.json, table)?;
     Ok(ExitCode::SUCCESS)
 }
 
