@@ -323,7 +323,7 @@ fn describe(text: &mut String, explanation: &Explanation, what_if: Option<&WhatI
         let percent = words::percent(group.ns, explanation);
         let _ = writeln!(text, "{BOLD}{:>12}{BOLD:#} {percent:>5.1} %  {}", words::ms(group.ns), group.text);
     }
-    let _ = writeln!(text, "\n{}", waterfall::draw(explanation, &groups));
+    let _ = writeln!(text, "\n{}", waterfall::draw(explanation, &groups, output::terminal_columns()));
     if let Some(what_if) = what_if {
         tell_estimates(text, explanation, what_if);
     }
