@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::cli::output;
@@ -85,7 +84,7 @@ struct Report<'a> {
 /// # Errors
 /// When a folder cannot be read, or the data set cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let paths = import::files(&arguments.folders).context("cannot list the files")?;
+    let paths = import::files(&arguments.folders)?;
     let mut importer = Importer::open(&arguments.to, wall_s().cast_signed(), Durability::Synced)?;
     importer.set_given(Given {
         device: arguments.device,
