@@ -36,8 +36,9 @@ Examples:
   brisk lookup simulate --json                   one JSON object")]
 pub struct Arguments {
     /// Simulate caches with this many entries
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,128")]
-    entries: Vec<usize>,
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,128",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    entries: Vec<u32>,
     /// Evict entries by these policies
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', default_value = "lfu,lru")]
     policy: Vec<PolicyArgument>,
@@ -192,7 +193,7 @@ fn arms(arguments: &Arguments) -> Vec<SimulatedCache> {
                     PolicyArgument::Lfu => Replacement::Lfu,
                     PolicyArgument::Lru => Replacement::Lru,
                 };
-                arms.push(SimulatedCache { replacement, entries, scope });
+                arms.push(SimulatedCache { replacement, entries: entries as usize, scope });
             }
         }
     }
