@@ -316,6 +316,6 @@ fn without_duckdb_the_command_that_installs_it_is_named() {
         command.args(["fleet", "report", "fleet"]).current_dir(folder.path()).env("PATH", "/nowhere").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("python3 -m pip install duckdb"), "{said}");
+    assert!(said.contains("python3 -m venv ~/duckdb && ~/duckdb/bin/pip install duckdb"), "{said}");
     assert!(!folder.path().join("fleet.html").exists());
 }
