@@ -67,8 +67,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let page = report::render(&Origin { dataset: name, manifest, set_aside }, &answers);
     std::fs::write(&arguments.output, page).with_context(|| format!("cannot write {}", arguments.output.display()))?;
     let (first, rest) = words::headline(&answers);
-    let report =
-        Report { schema: 1, headline: format!("{first}: {rest}"), findings: words::findings(&answers), answers: given };
+    let headline = if rest.is_empty() { first } else { format!("{first}: {rest}") };
+    let report = Report { schema: 1, headline, findings: words::findings(&answers), answers: given };
     output::print(&report, arguments.json, text)?;
     note!("report: {}", arguments.output.display());
     Ok(ExitCode::SUCCESS)
