@@ -158,7 +158,7 @@ pub fn trace_files(bytes: &[u8]) {
         let parts_ns: u64 = explanation.parts.iter().map(|part| part.ns).sum();
         assert_eq!(parts_ns, window.to_ns - window.from_ns);
         let groups = brisk::trace::words::groups(&explanation);
-        assert!(brisk::trace::waterfall::draw(&explanation, &groups).lines().count() <= 14);
+        assert!(brisk::trace::waterfall::draw(&explanation, &groups, None).lines().count() <= 14);
         let remedies = Remedies { with: vec![Mechanism::Launch, Mechanism::Placement], ..Remedies::default() };
         let what_if = what_if(&trace, &timelines, (window, &explanation), &remedies);
         assert_eq!(what_if.left_ns.iter().sum::<u64>() + what_if.removed_ns, parts_ns);

@@ -24,7 +24,9 @@ pub struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// Check FILE, or the configuration that the daemon would read
-    #[command(after_help = "Exit code 0 when it is valid, 1 when it is not; the message names file, line and column.")]
+    #[command(after_help = "\
+Exit code 0 when it is valid, 1 when it is not, 2 when a file cannot be read; the message names file, line
+and column.")]
     Check {
         /// Check only this file
         #[arg(value_name = "FILE")]
@@ -78,7 +80,7 @@ fn check(file: Option<&Path>, root: &Root) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Err(error @ ConfigError::Io { .. }) => Err(error.into()),
+        Err(error @ (ConfigError::Io { .. } | ConfigError::NotAFile { .. })) => Err(error.into()),
         Err(error) => {
             writeln!(anstream::stderr(), "brisk: {error}")?;
             Ok(ExitCode::from(1))

@@ -202,7 +202,8 @@ fn a_damaged_recording_is_refused_with_its_line() {
 
     let again = device.brisk(&["daemon", "--record", path.to_str().unwrap()]);
     assert_eq!(again.status.code(), Some(2), "an earlier recording is not overwritten");
-    assert!(String::from_utf8_lossy(&again.stderr).contains("cannot record to"), "{again:?}");
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(said.contains("cannot record to") && said.contains("; name a new file"), "{again:?}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 

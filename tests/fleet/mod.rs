@@ -65,7 +65,10 @@ fn a_planted_regression_is_found_with_its_size() {
     assert_eq!((of("% slower than"), of("% faster than")), (1, 1), "{findings:?}");
     assert!(findings[0].starts_with("Build build-002 starts applications"), "{findings:?}");
     let page = std::fs::read_to_string(folder.join("fleet.html")).unwrap();
-    assert!(page.contains("One build is slower than the one before it") && page.contains("<svg class=\"plot wide\""));
+    assert!(
+        page.contains(" comparisons a build is slower than the one before it on its model")
+            && page.contains("<svg class=\"plot wide\"")
+    );
 }
 
 // Verifies FLEET-6.
@@ -316,6 +319,6 @@ fn without_duckdb_the_command_that_installs_it_is_named() {
         command.args(["fleet", "report", "fleet"]).current_dir(folder.path()).env("PATH", "/nowhere").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("python3 -m pip install duckdb"), "{said}");
+    assert!(said.contains("python3 -m venv ~/duckdb && ~/duckdb/bin/pip install duckdb"), "{said}");
     assert!(!folder.path().join("fleet.html").exists());
 }

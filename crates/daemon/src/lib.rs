@@ -23,10 +23,11 @@ pub mod telemetry;
 mod wakeups;
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use rustix::event::Timespec;
 use sd_notify::NotifyState;
 
@@ -63,9 +64,13 @@ const REAL_TIME: &str = "real-time";
 const MAXIMUM_ROUNDS: u32 = 32;
 
 /// Records what the mechanisms receive and decide in the file `path`.
-fn record(path: &Path, root: &Root, mechanisms: &mut Mechanisms) -> std::io::Result<()> {
+fn record(path: &Path, root: &Root, mechanisms: &mut Mechanisms) -> anyhow::Result<()> {
     let names = mechanisms.all().map(|mechanism| mechanism.name().to_owned()).collect();
-    mechanisms.record(Recorder::create(path, root, names)?);
+    let recorder = Recorder::create(path, root, names).map_err(|error| {
+        let advice = if error.kind() == ErrorKind::AlreadyExists { "; name a new file" } else { "" };
+        anyhow!("cannot record to {}: {error}{advice}", path.display())
+    })?;
+    mechanisms.record(recorder);
     Ok(())
 }
 
@@ -159,7 +164,7 @@ impl Engine {
         let now = BootTime::now();
         let mut mechanisms = Mechanisms::new((options.mechanisms)());
         if let Some(path) = &options.record {
-            record(path, root, &mut mechanisms).with_context(|| format!("cannot record to {}", path.display()))?;
+            record(path, root, &mut mechanisms)?;
         }
         let state_files = StateFiles::load_state(root, &mut mechanisms);
         mechanisms.note_configuration(config);

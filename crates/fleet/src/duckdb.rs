@@ -14,8 +14,8 @@ use crate::question::{self, Question};
 /// Reads the script and the questions as JSON and writes each answer as a line of JSON.
 const PROGRAM: &str = include_str!("ask.py");
 
-/// How it is installed, for messages.
-pub const INSTALL: &str = "python3 -m pip install duckdb";
+/// How it is installed, for messages. Debian's pip installs only into an environment.
+pub const INSTALL: &str = "python3 -m venv ~/duckdb && ~/duckdb/bin/pip install duckdb, then PATH=~/duckdb/bin:$PATH";
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

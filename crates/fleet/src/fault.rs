@@ -1,5 +1,7 @@
 //! Why a file, or a row of it, is set aside instead of being counted.
 
+use crate::partition::{date, day};
+
 /// What is wrong with a file that was to be imported. None of its rows is used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -38,11 +40,15 @@ pub enum Fault {
         /// What is wrong with it.
         what: String,
     },
-    /// It was exported before 2020 or in the future, so no time in it can be trusted.
-    #[error(
-        "was exported by a clock that is off: {exported_at_s} s after 1970 is before 2020 or more than a day from now"
-    )]
-    ExportClock {
+    /// It was exported before 2020, so no time in it can be trusted.
+    #[error("was exported by a clock that is off: it said {}, which is before 2020", date(day(*exported_at_s)))]
+    PastClock {
+        /// The time of its header.
+        exported_at_s: i64,
+    },
+    /// It was exported in the future, so no time in it can be trusted.
+    #[error("was exported by a clock that is off: it said {}, which is more than a day ahead", date(day(*exported_at_s)))]
+    FutureClock {
         /// The time of its header.
         exported_at_s: i64,
     },
@@ -94,7 +100,7 @@ impl Fault {
             Self::OtherVersion(_) => "other format",
             Self::Half | Self::Cut => "half file",
             Self::Checksum { .. } | Self::RowCount { .. } | Self::Line { .. } | Self::Damaged(_) => "damaged",
-            Self::ExportClock { .. } | Self::RowClock { .. } => "clock off",
+            Self::PastClock { .. } | Self::FutureClock { .. } | Self::RowClock { .. } => "clock off",
             Self::OtherDevice { .. } => "contradicting device",
             Self::NoDevice => "no device",
             Self::NoDate => "no date",

@@ -84,6 +84,17 @@ pub enum RecordError {
     },
 }
 
+impl RecordError {
+    /// Why no instance of tracing can be made below `root`: it was refused with `error`.
+    pub fn of_instance(root: &Root, error: DeviceError) -> Self {
+        let place = tracefs(root);
+        if error.is_missing() && !root.is_folder(format!("{place}/instances")) {
+            return Self::NoTracefs { place };
+        }
+        error.into()
+    }
+}
+
 fn advice(cause: &io::Error) -> &'static str {
     match Errno::from_io_error(cause) {
         Some(Errno::NOSPC | Errno::DQUOT) => "free space there; what was recorded until then can be read",
@@ -151,10 +162,8 @@ impl Recording {
     pub fn start(root: &Root, options: &Options) -> Result<Self, RecordError> {
         trace_pages::remove_stale(root);
         let name = trace_pages::own_instance(root);
-        let instance = TraceInstance::make(root, &name, &CLOCKS, options.buffer_kib).map_err(|error| {
-            let is_tracefs = error.is_missing() && !root.is_folder(format!("{}/instances", tracefs(root)));
-            if is_tracefs { RecordError::NoTracefs { place: tracefs(root) } } else { error.into() }
-        })?;
+        let instance = TraceInstance::make(root, &name, &CLOCKS, options.buffer_kib)
+            .map_err(|error| RecordError::of_instance(root, error))?;
         instance.switch(false)?;
         let (enabled, missing) = enable(&instance, &options.events)?;
         let folder = instance.folder();

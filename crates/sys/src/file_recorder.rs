@@ -155,6 +155,22 @@ mod tests {
         assert!(!Root::at(copy.path()).is_folder("/sys/cpu/cpu1"), "removed since");
     }
 
+    /// access(2) decides on a device, so its answer is recorded, not only what is read.
+    // Verifies DAEMON-1.
+    #[test]
+    fn what_may_be_written_is_in_the_record() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), "x").unwrap();
+        fs::create_dir(folder.path().join("group")).unwrap();
+        let seen = FileRecorder::default();
+        let device = Root::system().recording_root(&seen);
+        let ask = |root: &Root| ["file", "group", "none"].map(|name| root.is_writable(folder.path().join(name)));
+        assert_eq!(ask(&device), [true, true, false]);
+        let copy = tempfile::tempdir().unwrap();
+        lay_out(&seen.take(), copy.path()).unwrap();
+        assert_eq!(ask(&Root::at(copy.path())), [true, true, false]);
+    }
+
     // Verifies DAEMON-1.
     #[test]
     fn makes_nothing_outside_of_its_tree() {

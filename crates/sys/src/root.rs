@@ -5,7 +5,9 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::error::{DeviceError, Operation};
 use crate::file_recorder::{FileRecorder, RecordedFile};
@@ -107,6 +109,20 @@ impl Root {
             Err(_) => RecordedFile::Nothing,
         });
         is_folder
+    }
+
+    /// True when this process may write `file`. A recorded tree has only such files of those that are asked for.
+    pub fn is_writable(&self, file: impl AsRef<Path>) -> bool {
+        if !self.is_system() {
+            return self.exists(file);
+        }
+        let is_writable = match accessat(CWD, self.path(&file), Access::WRITE_OK, AtFlags::EACCESS) {
+            // Linux 5.8 checks by effective rights; before that, being root suffices.
+            Err(Errno::NOSYS) => geteuid().is_root() && self.path(&file).exists(),
+            answer => answer.is_ok(),
+        };
+        self.note(file.as_ref(), || if is_writable { RecordedFile::Something } else { RecordedFile::Nothing });
+        is_writable
     }
 
     /// The text of `file`, without trailing white space; bytes that are not UTF-8 are replaced.

@@ -1,11 +1,12 @@
 //! `brisk boot diagnose`: the phases of a recorded boot and the possible gains, in seconds.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+
+use crate::cli::output;
 use brisk_chart::Boot;
 use brisk_chart::diagnose::{self, Diagnosis, Finding, Limit};
 use brisk_chart::json::DiagnosisReport;
@@ -39,12 +40,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let boot = super::open(&arguments.recording)?;
     let diagnosis = diagnose::diagnose(&boot);
-    let mut out = anstream::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&DiagnosisReport::of(&boot, &diagnosis))?)?;
-    } else {
-        write!(out, "{}", text(&boot, &diagnosis))?;
-    }
+    output::print(&DiagnosisReport::of(&boot, &diagnosis), arguments.json, |_| text(&boot, &diagnosis))?;
     Ok(if diagnosis.phases.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::output;
 use brisk_daemon::boot::{HoldOptions, Report};
-use brisk_mechanism::boot::CompletionSign;
+use brisk_mechanism::boot::{CompletionSign, RecordingEnd};
 use brisk_sys::Root;
 
 /// The number of the JSON schema.
@@ -73,7 +73,8 @@ fn text(report: &Report) -> String {
     let mut text = String::new();
     let length_s = report.ended_ms.saturating_sub(report.began_ms) as f64 / 1000.0;
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "ran for {length_s:.1} s, until {}", report.ended);
+    let ended = if report.ended == RecordingEnd::TimedOut.to_string() { "the time-out" } else { &report.ended };
+    let _ = writeln!(text, "ran for {length_s:.1} s, until {ended}");
     if let Some(recorded) = &report.recording {
         let _ = writeln!(
             text,
@@ -88,9 +89,36 @@ fn text(report: &Report) -> String {
         }
     }
     match &report.handed_back {
-        Some(held) if held.is_empty() => text.push_str("no governor had to be changed\n"),
+        Some(held) if held.is_empty() && report.faults.is_empty() => text.push_str("no governor had to be changed\n"),
+        Some(held) if held.is_empty() => {}
         Some(held) => text.push_str(&format!("restored: {}\n", held.join(", "))),
         None => {}
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_an_error_nothing_is_said_of_governors() {
+        for (held, faults, ended, expected) in [
+            (vec![], vec![], "systemd", "ran for 2.0 s, until systemd\nno governor had to be changed\n"),
+            (vec![], vec!["no governor is held: no right to it"], "timeout", "ran for 2.0 s, until the time-out\n"),
+            (vec!["policy0"], vec![], "stopped", "ran for 2.0 s, until stopped\nrestored: policy0\n"),
+        ] {
+            let strings = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
+            let report = Report {
+                ended: ended.to_owned(),
+                began_ms: 1000,
+                ended_ms: 3000,
+                cpu_ms: 1.0,
+                recording: None,
+                handed_back: Some(strings(held)),
+                faults: strings(faults),
+            };
+            assert_eq!(text(&report), expected);
+        }
+    }
 }

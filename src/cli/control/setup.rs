@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::switch::{drop_in, reload, write_checked};
+use crate::cli::output;
 use brisk_config::{Activation, Layers, activations};
 use brisk_mechanism::Enabled;
 use brisk_sys::Root;
@@ -57,7 +58,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let mechanisms = activations(root, &layers.config, &found);
     let named = root.with_device_paths(&file.display());
     if !arguments.json {
-        write!(anstream::stdout(), "{}", table(&mechanisms, &found))?;
+        output::print_text(&table(&mechanisms, &found))?;
     }
     let written = arguments.yes || (!arguments.json && confirms(&named)?);
     let mut reload_result = "nothing was written";

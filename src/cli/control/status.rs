@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use crate::cli::output;
 use brisk_daemon::control::connection::{Connection, ConnectionError};
 use brisk_daemon::control::protocol::Request;
 use brisk_daemon::executor::describe;
@@ -67,7 +68,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
             writeln!(stdout, "{answer}")?;
         } else {
             let status: Status = serde_json::from_value(answer).context("the daemon has another version of brisk")?;
-            write!(stdout, "{}", render(&status))?;
+            output::print_text(&render(&status))?;
         }
     }
     Ok(ExitCode::SUCCESS)

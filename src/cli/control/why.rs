@@ -20,7 +20,8 @@ use brisk_sys::system::other_managers;
 Prints one line for each mechanism (on or off, and the reason), then one line for each value that the
 daemon holds. `brisk status` prints more.
 
-Exit code 0 when a daemon is running; 1 when none is: then it shows what a daemon would switch on.
+Exit code 0 when a daemon is running; 1 when none is: then it shows what a daemon would switch on; 2 when
+its socket may not be used, or the configuration cannot be read or is invalid.
 
 Examples:
   brisk why

@@ -6,7 +6,6 @@ pub mod facts;
 mod on;
 mod text;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -91,14 +90,9 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         return on::run(arguments, root);
     }
     let report = Report::of(root);
-    let width = if std::io::stdout().is_terminal() { terminal_width() } else { text::DEFAULT_WIDTH };
+    let width = output::terminal_columns().map_or(text::DEFAULT_WIDTH, |columns| columns.max(text::MINIMUM_WIDTH));
     output::print(&report, arguments.json, |report| text::render(report, width))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn terminal_width() -> usize {
-    rustix::termios::tcgetwinsize(std::io::stdout())
-        .map_or(text::DEFAULT_WIDTH, |size| usize::from(size.ws_col).max(40))
 }
 
 impl Report {

@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::facts::{DeviceReport, JournalReport, PolicyReport};
 use super::{OtherManagerReport, Report};
+use crate::cli::output::fold;
 use brisk_mechanism::SupportState;
 use brisk_sys::cpu::cpufreq::FrequencyPolicy;
 use brisk_sys::cpu::hotplug;
@@ -13,6 +14,8 @@ use brisk_undo::journal::JournalState;
 
 /// The width when standard output is no terminal.
 pub(super) const DEFAULT_WIDTH: usize = 100;
+/// Names and values need so much.
+pub(super) const MINIMUM_WIDTH: usize = 40;
 
 const NAME_WIDTH: usize = 28;
 const BOLD: Style = Style::new().bold();
@@ -99,21 +102,8 @@ impl Page {
     }
 
     fn wrapped(&mut self, first: &str, rest: &str, value: &str) {
-        let mut line = first.to_owned();
-        let mut empty = true;
-        for word in value.split_whitespace() {
-            if !empty && line.chars().count() + 1 + word.chars().count() > self.width {
-                let _ = writeln!(self.text, "{}", line.trim_end());
-                rest.clone_into(&mut line);
-                empty = true;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(word);
-            empty = false;
-        }
-        let _ = writeln!(self.text, "{}", line.trim_end());
+        let words: Vec<&str> = value.split_whitespace().collect();
+        self.text.push_str(&fold(&format!("{first}{}", words.join(" ")), self.width, rest.len()));
     }
 }
 

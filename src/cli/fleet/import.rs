@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::cli::output;
 use brisk_base::notes::note;
-use brisk_fleet::dataset::{Durability, Manifest, SET_ASIDE};
+use brisk_fleet::dataset::{self, Durability, Manifest, SET_ASIDE};
 use brisk_fleet::document::{self, Given};
+use brisk_fleet::fault::DatasetError;
 use brisk_fleet::import::{self, Importer, Summary};
 use brisk_fleet::partition::parse_date;
 use brisk_sys::time::wall_s;
@@ -37,6 +37,9 @@ that contradicts what it said before is not used: a copy and the reason are in t
 folder set-aside of the data set. No row of such a device is in an answer any more,
 because it is not known when it was right. An interrupted import leaves the data set as
 it was; without FOLDER, an interrupted one is completed.
+
+Exit code 0 when the files were read, also if none was new or some are set aside, 2 after
+an error.
 
 Examples:
   brisk fleet import exports --to fleet
@@ -83,9 +86,14 @@ struct Report<'a> {
 /// Imports.
 ///
 /// # Errors
-/// When a folder cannot be read, or the data set cannot be written.
+/// When a folder cannot be read, there is nothing to import or complete, or the data set cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let paths = import::files(&arguments.folders).context("cannot list the files")?;
+    let paths = import::files(&arguments.folders)?;
+    if arguments.folders.is_empty()
+        && let Err(missing @ DatasetError::Missing(_)) = dataset::manifest(&arguments.to)
+    {
+        return Err(missing.into());
+    }
     let mut importer = Importer::open(&arguments.to, wall_s().cast_signed(), Durability::Synced)?;
     importer.set_given(Given {
         device: arguments.device,

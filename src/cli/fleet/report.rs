@@ -19,9 +19,13 @@ use brisk_fleet::report::{self, Origin, words};
 /// Arguments of `brisk fleet report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Asks the questions by the DuckDB that is installed, as Python package or as command
-(python3 -m pip install duckdb). A build counts as slower if it is at a rate of false
-discoveries of at most 1 %, over all builds and models that are compared.
+Asks the questions by the DuckDB that is installed, as Python package or as command. A
+build counts as slower if it is at a rate of false discoveries of at most 1 %, over all
+builds and models that are compared.
+
+To install it, once:
+  python3 -m venv ~/duckdb && ~/duckdb/bin/pip install duckdb
+  PATH=~/duckdb/bin:$PATH brisk fleet report fleet
 
 Examples:
   brisk fleet report fleet
@@ -63,8 +67,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let page = report::render(&Origin { dataset: name, manifest, set_aside }, &answers);
     std::fs::write(&arguments.output, page).with_context(|| format!("cannot write {}", arguments.output.display()))?;
     let (first, rest) = words::headline(&answers);
-    let report =
-        Report { schema: 1, headline: format!("{first}: {rest}"), findings: words::findings(&answers), answers: given };
+    let headline = if rest.is_empty() { first } else { format!("{first}: {rest}") };
+    let report = Report { schema: 1, headline, findings: words::findings(&answers), answers: given };
     output::print(&report, arguments.json, text)?;
     note!("report: {}", arguments.output.display());
     Ok(ExitCode::SUCCESS)

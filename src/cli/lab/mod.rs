@@ -15,6 +15,7 @@ use anstream::{println, stdout};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use crate::cli::output;
 use brisk_experiment::runner::network::slow_down;
 use brisk_experiment::spec::NetworkQueue;
 use brisk_lab::describe::Description;
@@ -232,9 +233,8 @@ fn list(json: bool) -> anyhow::Result<ExitCode> {
         writeln!(stdout(), "{}", serde_json::to_string_pretty(&scenarios.iter().map(describe).collect::<Vec<_>>())?)?;
     } else {
         let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
-        for scenario in &scenarios {
-            writeln!(stdout(), "{:width$}  {}", scenario.name, scenario.title)?;
-        }
+        let line = |scenario: &Scenario| format!("{:width$}  {}\n", scenario.name, scenario.title);
+        output::print_text(&scenarios.iter().map(line).collect::<String>())?;
     }
     Ok(ExitCode::SUCCESS)
 }

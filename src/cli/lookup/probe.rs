@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 
 use brisk_mechanism::lookup::recording::{Call, Recording, Request};
+use brisk_recorder::RecordError;
 use brisk_sys::binder::{ManagerRequest, WireFormat};
 use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
 use brisk_sys::{Root, process};
@@ -26,8 +27,8 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// # Errors
 /// Without root's rights, and where the kernel has no kprobe events.
 pub fn record(root: &Root, format: &WireFormat, buffer_kib: u32, duration: Duration) -> anyhow::Result<Recording> {
-    let mut trace =
-        TraceInstance::make(root, "brisk-record-calls", &[], buffer_kib).context("this needs root and tracefs")?;
+    let mut trace = TraceInstance::make(root, "brisk-record-calls", &[], buffer_kib)
+        .map_err(|error| RecordError::of_instance(root, error))?;
     let mut pipe = trace.follow()?;
     trace
         .enable_probe(EVENT, DEFINITION, "handle == 0 && reply == 0")

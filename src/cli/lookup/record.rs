@@ -17,6 +17,7 @@ use crate::cli::output;
 use brisk_base::insertion_sort::insertion_sort;
 use brisk_experiment::lookup::Client;
 use brisk_mechanism::lookup::recording::top_quarter_share;
+use brisk_recorder::RecordError;
 use brisk_sys::Root;
 use brisk_sys::binder::{Connection, abi, cache};
 use brisk_sys::system::trace_events::{TraceEvent, TraceInstance};
@@ -136,8 +137,10 @@ fn record_trace(root: &Root, arguments: &Arguments) -> anyhow::Result<BTreeMap<S
     const MAP_BYTES: usize = 8192;
     let ContextArguments { device, format } = &arguments.context;
     let trace = TraceInstance::make(root, "brisk-record", &[], BUFFER_KIB)
-        .and_then(|trace| trace.enable("binder/binder_transaction", "reply == 0").map(|()| trace))
-        .context("this needs root, and a kernel with binder's trace events")?;
+        .map_err(|error| RecordError::of_instance(root, error))?;
+    trace
+        .enable("binder/binder_transaction", "reply == 0")
+        .context("this needs a kernel with binder's trace events")?;
     // The driver's events identify nodes by number; our own ping shows the context manager's number.
     Client::new(Connection::open(device, MAP_BYTES)?, format).ping().context("no context manager answers")?;
     sleep(Duration::from_secs(arguments.seconds));

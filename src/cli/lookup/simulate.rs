@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::cli::output;
 use brisk_base::random::Random;
 use brisk_experiment::statistics;
 use brisk_mechanism::lookup::recording::{Recording, RecordingHeader, top_quarter_share};
@@ -36,8 +36,9 @@ Examples:
   brisk lookup simulate --json                   one JSON object")]
 pub struct Arguments {
     /// Simulate caches with this many entries
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,128")]
-    entries: Vec<usize>,
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,128",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    entries: Vec<u32>,
     /// Evict entries by these policies
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', default_value = "lfu,lru")]
     policy: Vec<PolicyArgument>,
@@ -130,12 +131,7 @@ struct Models {
 /// When the traces cannot be read, or none has the requested name.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let report = if arguments.replay.is_empty() { simulate_models(arguments)? } else { replay(arguments)? };
-    let mut out = anstream::stdout().lock();
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        write!(out, "{}", table(&report))?;
-    }
+    output::print(&report, arguments.json, table)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -197,7 +193,7 @@ fn arms(arguments: &Arguments) -> Vec<SimulatedCache> {
                     PolicyArgument::Lfu => Replacement::Lfu,
                     PolicyArgument::Lru => Replacement::Lru,
                 };
-                arms.push(SimulatedCache { replacement, entries, scope });
+                arms.push(SimulatedCache { replacement, entries: entries as usize, scope });
             }
         }
     }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::cli::output;
 use brisk_daemon::control::connection::Connection;
 use brisk_daemon::control::protocol::Request;
 use brisk_mechanism::SupportState;
@@ -82,13 +83,12 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         Some(snapshot) => snapshot,
         None => sample(options, root)?,
     };
-    let mut out = anstream::stdout().lock();
     if options.json {
-        writeln!(out, "{}", serde_json::to_string(&snapshot)?)?;
+        writeln!(anstream::stdout(), "{}", serde_json::to_string(&snapshot)?)?;
     } else if matches!(arguments.command, Command::Show(_)) {
-        write!(out, "{}", text::table(&snapshot))?;
+        output::print_text(&text::table(&snapshot))?;
     } else {
-        write!(out, "{}", text::reasons(&snapshot))?;
+        output::print_text(&text::reasons(&snapshot))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
+use crate::cli::output;
 use brisk_base::notes::note;
 use brisk_report::proof::{DeviceDescription, Proof, Timekeeping};
 
@@ -47,8 +48,7 @@ pub fn print(proof: &Proof, json: bool, verbose: bool) -> anyhow::Result<()> {
 
 /// The columns of the terminal, or of a table without one.
 pub fn width() -> usize {
-    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_col.into());
-    if width == 0 { TABLE_WIDTH } else { width }
+    output::terminal_columns().unwrap_or(TABLE_WIDTH)
 }
 
 /// Tells the user where the report is.

@@ -1,19 +1,19 @@
 //! `brisk trace compare`: the same launch in two traces, part by part.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use super::explain::{Answer, Selection, answer, missing};
+use super::explain::{Answer, Selection, explained, missing};
 use crate::cli::output;
 use brisk_trace::compare::{Comparison, Row, compare, sentence, signed};
 use brisk_trace::explain::Explanation;
 use brisk_trace::json::File;
 use brisk_trace::model::Tid;
-use brisk_trace::target::{self, TargetError};
+use brisk_trace::target;
 use brisk_trace::words::ms;
 
 /// The number of the JSON schema.
@@ -113,14 +113,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let report = Report { schema: SCHEMA, sentence: sentence(&comparison), a, b, comparison };
     output::print(&report, arguments.json, text)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The answer; an error names the trace.
-fn explained(path: &Path, selection: &Selection) -> anyhow::Result<Answer> {
-    answer(path, selection).map_err(|error| match error.is::<TargetError>() {
-        true => error.context(path.display().to_string()),
-        false => error,
-    })
 }
 
 const BOLD: Style = Style::new().bold();

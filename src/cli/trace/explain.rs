@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstyle::Style;
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use crate::cli::output;
 use brisk_trace::explain::{Explanation, Window, explain};
@@ -147,7 +147,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { launch, process, thread, from, to, .. } = arguments;
     let (launch, process) = (launch.clone(), process.clone());
     let selection = Selection { launch, process, thread: *thread, from: *from, to: *to, ..Selection::default() };
-    let mut answer = answer(&arguments.trace, &selection)?;
+    if let (Some(from_ns), Some(to_ns)) = (from, to) {
+        ensure!(from_ns < to_ns, "the window ends before it begins: give a --to that is greater than --from");
+    }
+    let mut answer = explained(&arguments.trace, &selection)?;
     answer.estimate(&Remedies { with: arguments.with.0.clone(), ..Remedies::default() });
     answer.write(&arguments.files)?;
     output::print(&report(&answer), arguments.json, |_| text(&answer))?;
@@ -188,6 +191,17 @@ impl Answer {
         }
         Ok(())
     }
+}
+
+/// As [`answer`]; an error names the trace.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn explained(path: &Path, selection: &Selection) -> anyhow::Result<Answer> {
+    answer(path, selection).map_err(|error| match error.is::<TargetError>() {
+        true => error.context(path.display().to_string()),
+        false => error,
+    })
 }
 
 /// Reads the trace at `path` and explains what is selected.
@@ -323,7 +337,7 @@ fn describe(text: &mut String, explanation: &Explanation, what_if: Option<&WhatI
         let percent = words::percent(group.ns, explanation);
         let _ = writeln!(text, "{BOLD}{:>12}{BOLD:#} {percent:>5.1} %  {}", words::ms(group.ns), group.text);
     }
-    let _ = writeln!(text, "\n{}", waterfall::draw(explanation, &groups));
+    let _ = writeln!(text, "\n{}", waterfall::draw(explanation, &groups, output::terminal_columns()));
     if let Some(what_if) = what_if {
         tell_estimates(text, explanation, what_if);
     }

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::error::Category;
 use twox_hash::XxHash3_64;
 
-use crate::export::{EARLIEST_S, Export, Fact, Header, Row, System, TOLERANCE_S, Text, hash};
+use crate::export::{Export, Fact, Header, Row, System, Text, check_clock, hash};
 use crate::fault::Fault;
 
 const DAY_S: i64 = 86_400;
@@ -57,9 +57,7 @@ pub fn parse(bytes: &[u8], file: u64, given: &Given, now_s: i64) -> Result<Expor
     let content = content(bytes, file.cast_signed())?;
     let device = given.device.ok_or(Fault::NoDevice)?;
     let at_s = content.made_at_s.or(given.day.map(|day| day.saturating_mul(DAY_S))).ok_or(Fault::NoDate)?;
-    if at_s < EARLIEST_S || at_s > now_s.saturating_add(TOLERANCE_S) {
-        return Err(Fault::ExportClock { exported_at_s: at_s });
-    }
+    check_clock(at_s, now_s)?;
     let Content { memory_kib, cpus, brisk, kernel, facts, .. } = content;
     let row = |(row, fact)| Row { row: row as u64, at_s, boot: None, system: 0, fact };
     Ok(Export {

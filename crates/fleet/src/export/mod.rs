@@ -128,6 +128,18 @@ pub struct Export<'a> {
     pub ranges: Vec<(u64, u64)>,
 }
 
+/// Whether a file can be of `exported_at_s`, at the time `now_s`, both in seconds after 1970.
+///
+/// # Errors
+/// The fault of a clock that is off.
+pub fn check_clock(exported_at_s: i64, now_s: i64) -> Result<(), Fault> {
+    match exported_at_s {
+        ..EARLIEST_S => Err(Fault::PastClock { exported_at_s }),
+        _ if exported_at_s > now_s.saturating_add(TOLERANCE_S) => Err(Fault::FutureClock { exported_at_s }),
+        _ => Ok(()),
+    }
+}
+
 impl<'a> Export<'a> {
     /// Reads an export at the time `now_s`, in seconds after 1970.
     ///
@@ -147,9 +159,7 @@ impl<'a> Export<'a> {
         let body = checked_body(bytes, first.len() + 1)?;
         let (_, header) = header.map_err(|what| Fault::Line { line: 1, what })?;
         let exported_at_s = header.exported_at_s;
-        if exported_at_s < EARLIEST_S || exported_at_s > now_s.saturating_add(TOLERANCE_S) {
-            return Err(Fault::ExportClock { exported_at_s });
-        }
+        check_clock(exported_at_s, now_s)?;
         let lines = std::str::from_utf8(&after[..body.bytes]).map_err(|error| Fault::Line {
             line: line_at(after, error.valid_up_to()),
             what: "is not UTF-8".to_owned(),

@@ -84,8 +84,9 @@ fn a_file_that_is_not_good_is_refused_with_its_fault() {
         (sealed(&[line(&TRIAL.replace("kept", "won"))]), "damaged", "outcome is not"),
         (sealed(&[line(SWITCH).replace("bb", "BB")]), "damaged", "boot is no hash"),
         (sealed(&[line(&LAUNCH.replace("cc", "xx"))]), "damaged", "16 hexadecimal digits"),
-        (export(NOW_S + 2 * DAY_S, &[]), "clock off", "by a clock that is off"),
-        (export(0, &[]), "clock off", "by a clock that is off"),
+        (export(NOW_S + 2 * DAY_S, &[]), "clock off", "by a clock that is off: it said 20"),
+        (export(NOW_S + 2 * DAY_S, &[]), "clock off", ", which is more than a day ahead"),
+        (export(0, &[]), "clock off", "by a clock that is off: it said 1970-01-01, which is before 2020"),
         (sealed(&[kill(1, NOW_S), kill(2, NOW_S - 2 * DAY_S)]), "clock off", "went back by more than a day at row 2"),
         (sealed(&[kill(1, NOW_S + 2 * DAY_S)]), "clock off", "at row 1"),
     ] {

@@ -47,17 +47,18 @@ pub fn add_files(
 ///
 /// # Errors
 /// When a folder cannot be read.
-pub fn files(folders: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+pub fn files(folders: &[PathBuf]) -> Result<Vec<PathBuf>, DatasetError> {
     let (mut found, mut open) = (Vec::new(), Vec::new());
     for path in folders {
-        let list = if fs::metadata(path)?.is_dir() { &mut open } else { &mut found };
+        let metadata = fs::metadata(path).map_err(DatasetError::io("read", path))?;
+        let list = if metadata.is_dir() { &mut open } else { &mut found };
         list.push(path.clone());
     }
     while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
+        for entry in fs::read_dir(&folder).map_err(DatasetError::io("read", &folder))? {
+            let entry = entry.map_err(DatasetError::io("read", &folder))?;
             // The kernel says it with the name: no file is looked up before it is read.
-            let kind = entry.file_type()?;
+            let kind = entry.file_type().map_err(DatasetError::io("read", &entry.path()))?;
             if kind.is_dir() {
                 open.push(entry.path());
             } else if !kind.is_symlink() {

@@ -165,7 +165,7 @@ mod tests {
         let page = render(&origin(), &answers());
         assert!(page.trim_end().ends_with("</html>") && !page.contains("<M>") && !page.contains("NaN"));
         for words in [
-            "One build is slower than the one before it",
+            "In 1 of 1 comparison a build is slower than the one before it on its model",
             "&#60;B&#62;&#38;&#34; starts applications 6.0\u{a0}% slower than &#60;A",
             "loses most to its governor: 10.0\u{a0}%",
             "are 3.0\u{a0}% shorter",

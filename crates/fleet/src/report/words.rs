@@ -40,7 +40,7 @@ impl Change {
     }
 }
 
-/// The first line of the page, and what follows.
+/// The first line of the page, and what follows; that may be nothing.
 pub fn headline(answers: &Answers) -> (String, String) {
     let count = |direction| answers.changes.iter().filter(|change| change.direction() == direction).count();
     let (slower, faster) = (count(Direction::Slower), count(Direction::Faster));
@@ -52,15 +52,15 @@ pub fn headline(answers: &Answers) -> (String, String) {
     let first = match (answers.changes.len(), slower) {
         (0, _) => "No builds are compared yet".to_owned(),
         (_, 0) => "No build is slower than the one before it".to_owned(),
-        (_, 1) => "One build is slower than the one before it".to_owned(),
-        (_, many) => format!("{many} times a build is slower than the one before it"),
+        (all, slower) => {
+            let noun = if all == 1 { "comparison" } else { "comparisons" };
+            format!("In {slower} of {all} {noun} a build is slower than the one before it on its model")
+        }
     };
-    let rest = match faster {
-        0 => compared,
-        1 => format!("{compared}; 1 of them shows a faster build"),
-        faster => format!("{compared}; {faster} of them show a faster build"),
-    };
-    (first, rest)
+    // The first line has the count of comparisons where a build is slower.
+    let compared = Some(compared).filter(|_| slower == 0);
+    let faster = (faster > 0).then(|| format!("in {faster} of them a build is faster"));
+    (first, compared.into_iter().chain(faster).collect::<Vec<_>>().join("; "))
 }
 
 /// What the answers show, most important first.
@@ -170,9 +170,12 @@ mod tests {
         let both = answers(vec![change(6.0, 1.0, 0.001), change(-6.0, 1.0, 0.001), change(0.1, 1.0, 0.9)]);
         assert_eq!(findings(&both).len(), 2);
         let (first, rest) = headline(&both);
-        assert_eq!(first, "One build is slower than the one before it");
-        assert_eq!(rest, "3 comparisons of two builds on a model; 1 of them shows a faster build");
-        assert_eq!(headline(&answers(vec![change(0.1, 1.0, 0.9)])).0, "No build is slower than the one before it");
+        assert_eq!(first, "In 1 of 3 comparisons a build is slower than the one before it on its model");
+        assert_eq!(rest, "in 1 of them a build is faster");
+        assert_eq!(headline(&answers(vec![change(6.0, 1.0, 0.001)])).1, "");
+        let (first, rest) = headline(&answers(vec![change(0.1, 1.0, 0.9), change(-6.0, 1.0, 0.001)]));
+        assert_eq!(first, "No build is slower than the one before it");
+        assert_eq!(rest, "2 comparisons of two builds on a model; in 1 of them a build is faster");
         assert_eq!(headline(&answers(Vec::new())).0, "No builds are compared yet");
     }
 }

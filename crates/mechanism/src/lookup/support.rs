@@ -56,8 +56,11 @@ fn of_contexts(contexts: &[CacheStatus]) -> Support {
             advice: String::new(),
         };
     }
-    let states: Vec<String> =
-        contexts.iter().map(|context| format!("{} is {} ({})", context.context, context.state, context.mode)).collect();
+    let state = |CacheStatus { context, state, mode, .. }: &CacheStatus| match state == mode {
+        true => format!("{context} is {state}"),
+        false => format!("{context} is {state} ({mode})"),
+    };
+    let states: Vec<String> = contexts.iter().map(state).collect();
     let advice = if contexts.iter().any(|context| context.state == "refused") {
         "The profile is of another Android release: write the right one (brisk lookup profile) to `profile`."
     } else {

@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-use rustix::io::Errno;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use super::group;
@@ -337,18 +336,9 @@ fn is_delegated(root: &Root, folder: &Path) -> bool {
 }
 
 fn is_writable(root: &Root, mount: &Mount, group: &str) -> bool {
-    let folder = below(mount, group);
-    if !root.is_system() {
-        return root.exists(folder);
-    }
-    let is_root = rustix::process::geteuid().is_root();
-    match accessat(CWD, root.path(folder), Access::WRITE_OK, AtFlags::EACCESS) {
-        // In version 1 only root may move another user's threads, whatever the capabilities.
-        Ok(()) => is_root || mount.hierarchy == Hierarchy::Unified,
-        // Linux 5.8 checks by effective rights; before that, being root suffices.
-        Err(Errno::NOSYS) => is_root,
-        Err(_) => false,
-    }
+    // In version 1 only root may move another user's threads, whatever the capabilities.
+    let may_move = !root.is_system() || mount.hierarchy == Hierarchy::Unified || geteuid().is_root();
+    may_move && root.is_writable(below(mount, group))
 }
 
 #[cfg(test)]

@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-
 use super::hierarchy;
 use crate::{DeviceError, Operation, Root};
 
@@ -89,13 +87,9 @@ impl Unit {
 
     /// True where this process may call the unit's manager: root may call any, a user only its own.
     pub fn is_reachable(&self, root: &Root) -> bool {
-        if !root.is_system() {
-            return root.exists(self.socket());
-        }
-        let socket = root.path(self.socket());
         let user = rustix::process::geteuid();
-        let is_own = user.is_root() || self.user == Some(user.as_raw());
-        is_own && accessat(CWD, &socket, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+        let is_own = !root.is_system() || user.is_root() || self.user == Some(user.as_raw());
+        is_own && root.is_writable(self.socket())
     }
 
     /// The weight that was set at runtime, whether the unit runs or not.
