@@ -75,6 +75,35 @@ fn memory_on_every_tree() {
     }
 }
 
+/// A copy of `tree` whose configuration is `text`.
+fn configured(tree: &str, text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&trees().join(tree), folder.path());
+    fs::create_dir_all(folder.path().join("etc/brisk")).unwrap();
+    fs::write(folder.path().join("etc/brisk/brisk.toml"), text).unwrap();
+    folder
+}
+
+// Verifies MEMORY-3.
+#[test]
+fn memory_status_lists_what_the_killer_would_kill() {
+    for (text, expected) in [
+        ("", &["Web Content"][..]),
+        ("lowest_adj = 0", &["Web Content", "firefox-esr", "bash"]),
+        ("lowest_adj = 0\nprotected_groups = [\"*/firefox\"]", &["Web Content", "bash"]),
+        ("mode = \"lmk-rss\"", &[]),
+        ("lowest_adj = 101", &[]),
+    ] {
+        let folder = configured("04-debian-pc", &format!("[memory.killer]\n{text}\n"));
+        fs::write(folder.path().join("proc/1811/cgroup"), "0::/app.slice/firefox\n").unwrap();
+        let output = brisk(folder.path(), &["memory", "status", "--json"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let names: Vec<&str> =
+            report["victims"].as_array().unwrap().iter().flat_map(|it| it["name"].as_str()).collect();
+        assert_eq!(names, expected, "{text}");
+    }
+}
+
 macro_rules! doctor_on {
     ($($test:ident: $tree:literal,)*) => {
         $(#[test]

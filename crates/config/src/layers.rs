@@ -60,6 +60,14 @@ impl Layers {
         Self::of(Self::files(root)?, None)
     }
 
+    /// As [`Layers::read`], for commands that only show something: after an error the defaults are assumed, and it is returned.
+    pub fn read_or_default(root: &Root) -> (Config, Option<String>) {
+        match Self::read(root) {
+            Ok(layers) => (layers.config, None),
+            Err(error) => (Config::default(), Some(root.with_device_paths(&error))),
+        }
+    }
+
     /// The same as if the drop-in `file` held `text`, whether or not it exists.
     ///
     /// # Errors
