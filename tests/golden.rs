@@ -104,6 +104,40 @@ fn memory_status_lists_what_the_killer_would_kill() {
     }
 }
 
+// Verifies MEMORY-2.
+#[test]
+fn memory_plan_and_doctor_follow_the_configuration() {
+    for (text, arguments, planned, in_doctor) in [
+        ("size_kib = 65536", &[][..], "65536 KiB", "zram size 65536 KiB"),
+        ("plan = \"paper\"", &[], "290760 KiB", "zram size 290760 KiB"),
+        ("plan = \"paper\"", &["--variant", "brisk"], "1453800 KiB", "zram size 290760 KiB"),
+        ("algorithm = \"nosuch\"", &[], "is not offered by zram0 (", "is not offered by zram0 ("),
+    ] {
+        let folder = configured("06-embedded-board", &format!("[memory.zram]\n{text}\n"));
+        for (arguments, said) in [(&[&["memory", "plan"], arguments].concat()[..], planned), (&["doctor"], in_doctor)] {
+            let output = String::from_utf8(brisk(folder.path(), arguments).stdout).unwrap();
+            let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(output.contains(said), "{text} {arguments:?}: {output}");
+        }
+    }
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn memory_apply_refuses_what_cannot_be_set() {
+    let folder = configured("06-embedded-board", "");
+    let before = everything(&folder.path().join("sys"));
+    for (option, value, said) in [
+        ("--algorithm", "nosuch", "\"nosuch\" is not offered by zram0 ("),
+        ("--size-kib", "0", "0 is not in 4..=67108864"),
+    ] {
+        let output = brisk(folder.path(), &["memory", "apply", "--keep", option, value]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(said), "{option}: {error}");
+    }
+    assert!(everything(&folder.path().join("sys")) == before, "nothing was written");
+}
+
 macro_rules! doctor_on {
     ($($test:ident: $tree:literal,)*) => {
         $(#[test]

@@ -96,7 +96,8 @@ fn of_zram(root: &Root, config: &Config, found: &[FoundManager]) -> Activation {
         .changes()
         .map(|setting| format!("{} {}", setting.name, setting.planned.as_deref().unwrap_or_default()))
         .collect();
-    let changes = if planned.is_empty() { "nothing".to_owned() } else { planned.join(", ") };
+    let is_nothing = planned.is_empty() || plan.refusal().is_some();
+    let changes = if is_nothing { "nothing".to_owned() } else { planned.join(", ") };
     let gain = "more applications stay in memory; how many depends on them".to_owned();
     Activation { mechanism: parts::ZRAM, enabled: config.enabled, on, reason, gain, changes }
 }

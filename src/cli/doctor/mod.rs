@@ -123,7 +123,7 @@ impl Report {
                 "placement",
                 placement::support(root, &config.placement, false, Job::Priorities.managers(&found).as_deref()),
             ),
-            ("memory", memory::support(root, &memory::MemoryDevice::probe(root))),
+            ("memory", memory::support(root, &memory::MemoryDevice::probe(root), &config.memory.zram)),
             ("lookup", lookup::support(root)),
         ];
         let mechanisms = mechanisms.into_iter().map(|(name, support)| {

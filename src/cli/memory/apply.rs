@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long, alias = "arm", value_enum)]
     variant: Option<ZramPlan>,
     /// Override the plan's size of the zram device
-    #[arg(long, value_name = "KIB")]
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(4..=67_108_864))]
     size_kib: Option<u64>,
     /// Override the plan's algorithm
     #[arg(long, value_name = "NAME")]

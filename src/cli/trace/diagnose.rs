@@ -143,7 +143,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         launch::support(root, &config.launch, false),
         placement::support(root, &config.placement, false, Job::Priorities.managers(&found).as_deref()),
         lookup::support(root),
-        memory::support(root, &MemoryDevice::probe(root)),
+        memory::support(root, &MemoryDevice::probe(root), &config.memory.zram),
     ];
     let here = here(&answer, supports, &activations(root, &config, &found));
     answer.write(&arguments.files)?;
