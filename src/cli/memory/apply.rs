@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     for change in &changes {
         let held = journal.lease(BootTime::now(), &change.target, &change.value, BootTime::FOR_EVER, &change.reason);
         held.context("cannot apply the plan; all its changes are reverted")?;
-        writeln!(std::io::stdout(), "{} is {}", change.target, change.value)?;
+        writeln!(std::io::stdout(), "{} is {}", change.target, change.target.with_unit(&change.value))?;
     }
     if arguments.keep {
         journal.close_without_restore();
