@@ -202,7 +202,7 @@ mod tests {
         let with_binder = device(&[&BINDER[..], &ZRAM].concat());
         assert_eq!(on(&with_binder, all), SWITCHABLE.map(|name| (name, true)));
         assert!(!on(&device(&[]), all)[4].1, "without the driver's cache nothing is set");
-        for text in ["mode = \"off\"", "context = \"hwbinder\"", "mode = \"transparent\"\nformat = \"android-4\""] {
+        for text in ["mode = \"off\"", "context = \"hwbinder\""] {
             let text = format!("[lookup]\nenabled = true\n{text}\n");
             assert!(!on(&with_binder, &text)[4].1, "{text}");
         }
