@@ -138,6 +138,24 @@ fn memory_apply_refuses_what_cannot_be_set() {
     assert!(everything(&folder.path().join("sys")) == before, "nothing was written");
 }
 
+/// The daemon's reason and doctor's line about control groups name the sub-tree and why it is not used.
+// Verifies ON-4.
+#[test]
+fn doctor_tells_why_a_sub_tree_is_not_used() {
+    let folder = configured("06-embedded-board", "[placement]\nenabled = true\ngroups = \"/tmp/x\"\n");
+    let output = brisk(folder.path(), &["doctor", "--json"]).stdout;
+    let report: serde_json::Value = serde_json::from_slice(&output).unwrap();
+    let named = |list: &serde_json::Value, name: &str| {
+        let found = list.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+        (found["available"].clone(), found["reason"].as_str().unwrap().to_owned())
+    };
+    let why = "placement.groups = \"/tmp/x\" is not used: /tmp/x is in no mounted cgroup v2 hierarchy";
+    let (available, reason) = named(&report["device"]["interfaces"], "control groups");
+    assert_eq!((available, reason.as_str()), (false.into(), why));
+    let (_, reason) = named(&report["mechanisms"], "placement");
+    assert!(reason.contains(why), "{reason}");
+}
+
 macro_rules! doctor_on {
     ($($test:ident: $tree:literal,)*) => {
         $(#[test]
