@@ -29,6 +29,13 @@ pub struct Activation {
     pub changes: String,
 }
 
+impl Activation {
+    /// The reason, to follow a mention of `enabled = "auto"` or the word "on" or "off".
+    pub fn why(&self) -> &str {
+        self.reason.strip_prefix("auto: ").unwrap_or(&self.reason)
+    }
+}
+
 /// What `config` switches on below `root`, where the managers `found` run.
 pub fn activations(root: &Root, config: &Config, found: &[FoundManager]) -> [Activation; 5] {
     [
