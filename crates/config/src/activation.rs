@@ -53,18 +53,20 @@ fn of_launch(root: &Root, config: &Config, found: &[FoundManager]) -> Activation
     let facts = launch::LaunchDevice { managers, ..launch::LaunchDevice::probe(root) };
     let plan = launch::LaunchPlan::of(&facts, config);
     let on = plan.support.state == SupportState::Active;
+    let reason = root.with_device_paths(&plan.support.reason);
+    // What it would gain and change is shown also where the user has disabled it or another manager does its job.
+    let plan = launch::LaunchPlan::of(&facts, &launch::LaunchConfig { enabled: Enabled::On, ..config.clone() });
     let gains = plan.choices.iter().flat_map(|choice| &choice.serves).map(|(_, prediction)| prediction.gain_percent());
     let gain = match gains.reduce(f64::max) {
         Some(percent) => format!("a typical launch is {percent:.1} % shorter (predicted)"),
         None => "none is predicted as the device is now".to_owned(),
     };
     let written: Vec<String> = plan.tunables().iter().map(ToString::to_string).collect();
-    let changes = match (on, written.is_empty()) {
-        (false, _) => "nothing".to_owned(),
-        (true, true) => "utilisation clamps of launched processes, for a launch".to_owned(),
-        (true, false) => format!("{}, for a launch", written.join(", ")),
+    let changes = match (plan.choices.is_empty(), written.is_empty()) {
+        (true, _) => "nothing".to_owned(),
+        (false, true) => "utilisation clamps of launched processes, for a launch".to_owned(),
+        (false, false) => format!("{}, for a launch", written.join(", ")),
     };
-    let reason = root.with_device_paths(&plan.support.reason);
     Activation { mechanism: launch::NAME, enabled: config.enabled, on, reason, gain, changes }
 }
 
@@ -182,6 +184,17 @@ mod tests {
         for text in ["[launch]\nenabled = true", "[launch]\nforce = true"] {
             assert_eq!(on(&beside_tuned, text), launch_alone, "the user's setting takes precedence: {text}");
         }
+    }
+
+    // Verifies ON-3.
+    #[test]
+    fn a_disabled_launch_shows_what_it_would_gain() {
+        let (_folder, root) = root_of(&device(&[]));
+        let of = |text: &str| of_launch(&root, &Config::parse(text).unwrap(), &[]);
+        let (auto, off) = (of(""), of("launch.enabled = false"));
+        assert!(auto.on && !off.on && off.reason.contains("launch.enabled = false"), "{off:?}");
+        assert_eq!((&off.gain, &off.changes), (&auto.gain, &auto.changes));
+        assert!(off.gain.contains("shorter (predicted)") && off.changes.contains("sampling_rate"), "{off:?}");
     }
 
     // Verifies ON-1.
