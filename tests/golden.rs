@@ -156,6 +156,24 @@ fn doctor_tells_why_a_sub_tree_is_not_used() {
     assert!(reason.contains(why), "{reason}");
 }
 
+// Verifies ON-3.
+#[test]
+fn enable_tells_what_stays_off() {
+    for (tree, arguments, stays_off) in [
+        ("07-vm-without-cpufreq", &["enable", "lookup"][..], Some("lookup stays off: /dev/binder does not exist")),
+        ("09-binder-cache-board", &["enable", "lookup"], None),
+        ("06-embedded-board", &["enable", "memory.killer", "--auto"], Some("stays off: a process that was killed")),
+        ("06-embedded-board", &["disable", "launch"], None),
+    ] {
+        let folder = configured(tree, "");
+        let output = brisk(folder.path(), arguments);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(text.contains("stays off"), stays_off.is_some(), "{text}");
+        assert!(text.contains(stays_off.unwrap_or_default()), "{text}");
+    }
+}
+
 macro_rules! doctor_on {
     ($($test:ident: $tree:literal,)*) => {
         $(#[test]
