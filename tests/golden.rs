@@ -75,6 +75,105 @@ fn memory_on_every_tree() {
     }
 }
 
+/// A copy of `tree` whose configuration is `text`.
+fn configured(tree: &str, text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&trees().join(tree), folder.path());
+    fs::create_dir_all(folder.path().join("etc/brisk")).unwrap();
+    fs::write(folder.path().join("etc/brisk/brisk.toml"), text).unwrap();
+    folder
+}
+
+// Verifies MEMORY-3.
+#[test]
+fn memory_status_lists_what_the_killer_would_kill() {
+    for (text, expected) in [
+        ("", &["Web Content"][..]),
+        ("lowest_adj = 0", &["Web Content", "firefox-esr", "bash"]),
+        ("lowest_adj = 0\nprotected_groups = [\"*/firefox\"]", &["Web Content", "bash"]),
+        ("mode = \"lmk-rss\"", &[]),
+        ("lowest_adj = 101", &[]),
+    ] {
+        let folder = configured("04-debian-pc", &format!("[memory.killer]\n{text}\n"));
+        fs::write(folder.path().join("proc/1811/cgroup"), "0::/app.slice/firefox\n").unwrap();
+        let output = brisk(folder.path(), &["memory", "status", "--json"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let names: Vec<&str> =
+            report["victims"].as_array().unwrap().iter().flat_map(|it| it["name"].as_str()).collect();
+        assert_eq!(names, expected, "{text}");
+    }
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn memory_plan_and_doctor_follow_the_configuration() {
+    for (text, arguments, planned, in_doctor) in [
+        ("size_kib = 65536", &[][..], "65536 KiB", "zram size 65536 KiB"),
+        ("plan = \"paper\"", &[], "290760 KiB", "zram size 290760 KiB"),
+        ("plan = \"paper\"", &["--variant", "brisk"], "1453800 KiB", "zram size 290760 KiB"),
+        ("algorithm = \"nosuch\"", &[], "is not offered by zram0 (", "is not offered by zram0 ("),
+    ] {
+        let folder = configured("06-embedded-board", &format!("[memory.zram]\n{text}\n"));
+        for (arguments, said) in [(&[&["memory", "plan"], arguments].concat()[..], planned), (&["doctor"], in_doctor)] {
+            let output = String::from_utf8(brisk(folder.path(), arguments).stdout).unwrap();
+            let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(output.contains(said), "{text} {arguments:?}: {output}");
+        }
+    }
+}
+
+// Verifies MEMORY-2.
+#[test]
+fn memory_apply_refuses_what_cannot_be_set() {
+    let folder = configured("06-embedded-board", "");
+    let before = everything(&folder.path().join("sys"));
+    for (option, value, said) in [
+        ("--algorithm", "nosuch", "\"nosuch\" is not offered by zram0 ("),
+        ("--size-kib", "0", "0 is not in 4..=67108864"),
+    ] {
+        let output = brisk(folder.path(), &["memory", "apply", "--keep", option, value]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(said), "{option}: {error}");
+    }
+    assert!(everything(&folder.path().join("sys")) == before, "nothing was written");
+}
+
+/// The daemon's reason and doctor's line about control groups name the sub-tree and why it is not used.
+// Verifies ON-4.
+#[test]
+fn doctor_tells_why_a_sub_tree_is_not_used() {
+    let folder = configured("06-embedded-board", "[placement]\nenabled = true\ngroups = \"/tmp/x\"\n");
+    let output = brisk(folder.path(), &["doctor", "--json"]).stdout;
+    let report: serde_json::Value = serde_json::from_slice(&output).unwrap();
+    let named = |list: &serde_json::Value, name: &str| {
+        let found = list.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+        (found["available"].clone(), found["reason"].as_str().unwrap().to_owned())
+    };
+    let why = "placement.groups = \"/tmp/x\" is not used: /tmp/x is in no mounted cgroup v2 hierarchy";
+    let (available, reason) = named(&report["device"]["interfaces"], "control groups");
+    assert_eq!((available, reason.as_str()), (false.into(), why));
+    let (_, reason) = named(&report["mechanisms"], "placement");
+    assert!(reason.contains(why), "{reason}");
+}
+
+// Verifies ON-3.
+#[test]
+fn enable_tells_what_stays_off() {
+    for (tree, arguments, stays_off) in [
+        ("07-vm-without-cpufreq", &["enable", "lookup"][..], Some("lookup stays off: /dev/binder does not exist")),
+        ("09-binder-cache-board", &["enable", "lookup"], None),
+        ("06-embedded-board", &["enable", "memory.killer", "--auto"], Some("stays off: a process that was killed")),
+        ("06-embedded-board", &["disable", "launch"], None),
+    ] {
+        let folder = configured(tree, "");
+        let output = brisk(folder.path(), arguments);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(text.contains("stays off"), stays_off.is_some(), "{text}");
+        assert!(text.contains(stays_off.unwrap_or_default()), "{text}");
+    }
+}
+
 macro_rules! doctor_on {
     ($($test:ident: $tree:literal,)*) => {
         $(#[test]

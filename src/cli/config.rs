@@ -137,11 +137,7 @@ fn as_toml(layers: &Layers, origin: bool, activations: &[Activation]) -> String 
         let file = setting.origin.as_ref().map_or("built-in default".into(), |file| file.display().to_string());
         let activation =
             activation_of(activations, &format!("{section}.{key}")).filter(|it| it.enabled == Enabled::Auto);
-        let here = activation.map(|it| match (it.on, it.reason.starts_with("off")) {
-            (true, _) => format!("here on: {}", it.reason),
-            (false, true) => format!("here {}", it.reason),
-            (false, false) => format!("here off: {}", it.reason),
-        });
+        let here = activation.map(|it| format!("here {}: {}", if it.on { "on" } else { "off" }, it.why()));
         let comment = [origin.then_some(file), here].into_iter().flatten().collect::<Vec<_>>().join("; ");
         text += &if comment.is_empty() { format!("{line}\n") } else { format!("{line:<44}  # {comment}\n") };
     }

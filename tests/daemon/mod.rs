@@ -128,7 +128,7 @@ fn launches_are_left_to_another_manager_unless_configured() {
     let left = state(&daemon);
     assert_eq!(left["state"], "available", "{left}");
     let reason = left["reason"].as_str().unwrap();
-    assert!(reason.starts_with("off (auto): this is left to tuned (/sys/fs/cgroup/"), "{reason}");
+    assert!(reason.starts_with("auto: this is left to tuned (/sys/fs/cgroup/"), "{reason}");
     device.configure("[launch]\nenabled = true\n");
     daemon.signal(Signal::HUP);
     daemon.says("configuration reloaded");

@@ -152,8 +152,8 @@ fn a_running_daemon_follows_a_switch_at_once_and_says_why() {
     assert_eq!(why.code, Some(0));
     for part in [
         "launch         on   boosting the launch of browser",
-        "placement      off  6 unequal CPUs are online; off (auto): what it gains",
-        "memory.killer  off  off (auto): a process that was killed cannot be restored",
+        "placement      off  6 unequal CPUs are online; auto: what it gains",
+        "memory.killer  off  auto: a process that was killed cannot be restored",
         "/ondemand/sampling_rate is ",
     ] {
         assert!(why.out.contains(part), "{part:?} is missing in {}", why.out);

@@ -29,6 +29,13 @@ pub struct Activation {
     pub changes: String,
 }
 
+impl Activation {
+    /// The reason, to follow a mention of `enabled = "auto"` or the word "on" or "off".
+    pub fn why(&self) -> &str {
+        self.reason.strip_prefix("auto: ").unwrap_or(&self.reason)
+    }
+}
+
 /// What `config` switches on below `root`, where the managers `found` run.
 pub fn activations(root: &Root, config: &Config, found: &[FoundManager]) -> [Activation; 5] {
     [
@@ -46,18 +53,20 @@ fn of_launch(root: &Root, config: &Config, found: &[FoundManager]) -> Activation
     let facts = launch::LaunchDevice { managers, ..launch::LaunchDevice::probe(root) };
     let plan = launch::LaunchPlan::of(&facts, config);
     let on = plan.support.state == SupportState::Active;
+    let reason = root.with_device_paths(&plan.support.reason);
+    // What it would gain and change is shown also where the user has disabled it or another manager does its job.
+    let plan = launch::LaunchPlan::of(&facts, &launch::LaunchConfig { enabled: Enabled::On, ..config.clone() });
     let gains = plan.choices.iter().flat_map(|choice| &choice.serves).map(|(_, prediction)| prediction.gain_percent());
     let gain = match gains.reduce(f64::max) {
         Some(percent) => format!("a typical launch is {percent:.1} % shorter (predicted)"),
         None => "none is predicted as the device is now".to_owned(),
     };
     let written: Vec<String> = plan.tunables().iter().map(ToString::to_string).collect();
-    let changes = match (on, written.is_empty()) {
-        (false, _) => "nothing".to_owned(),
-        (true, true) => "utilisation clamps of launched processes, for a launch".to_owned(),
-        (true, false) => format!("{}, for a launch", written.join(", ")),
+    let changes = match (plan.choices.is_empty(), written.is_empty()) {
+        (true, _) => "nothing".to_owned(),
+        (false, true) => "utilisation clamps of launched processes, for a launch".to_owned(),
+        (false, false) => format!("{}, for a launch", written.join(", ")),
     };
-    let reason = root.with_device_paths(&plan.support.reason);
     Activation { mechanism: launch::NAME, enabled: config.enabled, on, reason, gain, changes }
 }
 
@@ -96,7 +105,8 @@ fn of_zram(root: &Root, config: &Config, found: &[FoundManager]) -> Activation {
         .changes()
         .map(|setting| format!("{} {}", setting.name, setting.planned.as_deref().unwrap_or_default()))
         .collect();
-    let changes = if planned.is_empty() { "nothing".to_owned() } else { planned.join(", ") };
+    let is_nothing = planned.is_empty() || plan.refusal().is_some();
+    let changes = if is_nothing { "nothing".to_owned() } else { planned.join(", ") };
     let gain = "more applications stay in memory; how many depends on them".to_owned();
     Activation { mechanism: parts::ZRAM, enabled: config.enabled, on, reason, gain, changes }
 }
@@ -176,6 +186,17 @@ mod tests {
         }
     }
 
+    // Verifies ON-3.
+    #[test]
+    fn a_disabled_launch_shows_what_it_would_gain() {
+        let (_folder, root) = root_of(&device(&[]));
+        let of = |text: &str| of_launch(&root, &Config::parse(text).unwrap(), &[]);
+        let (auto, off) = (of(""), of("launch.enabled = false"));
+        assert!(auto.on && !off.on && off.reason.contains("launch.enabled = false"), "{off:?}");
+        assert_eq!((&off.gain, &off.changes), (&auto.gain, &auto.changes));
+        assert!(off.gain.contains("shorter (predicted)") && off.changes.contains("sampling_rate"), "{off:?}");
+    }
+
     // Verifies ON-1.
     #[test]
     fn auto_enables_placement_where_sessions_compete() {
@@ -201,7 +222,7 @@ mod tests {
         let with_binder = device(&[&BINDER[..], &ZRAM].concat());
         assert_eq!(on(&with_binder, all), SWITCHABLE.map(|name| (name, true)));
         assert!(!on(&device(&[]), all)[4].1, "without the driver's cache nothing is set");
-        for text in ["mode = \"off\"", "context = \"hwbinder\"", "mode = \"transparent\"\nformat = \"android-4\""] {
+        for text in ["mode = \"off\"", "context = \"hwbinder\""] {
             let text = format!("[lookup]\nenabled = true\n{text}\n");
             assert!(!on(&with_binder, &text)[4].1, "{text}");
         }

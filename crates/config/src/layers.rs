@@ -32,6 +32,11 @@ const ANDROID: [&str; 6] = [
 /// A configuration with every key and comment has 8 KiB; more than this is a mistake.
 const LIMIT_KIB: u64 = 256;
 
+/// Pairs of settings of which the first, once it is set in a file, must not exceed the second. The kernel refuses a trigger of
+/// memory stalls whose window is shorter than the stall (Documentation/accounting/psi.rst).
+const ORDERED: [(&str, &str); 2] =
+    [("launch.end.minimum_ms", "launch.end.deadline_ms"), ("memory.killer.stall_ms", "memory.killer.window_ms")];
+
 /// A value in force and where it comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
@@ -58,6 +63,14 @@ impl Layers {
     /// The first file that cannot be read or is invalid.
     pub fn read(root: &Root) -> Result<Self, ConfigError> {
         Self::of(Self::files(root)?, None)
+    }
+
+    /// As [`Layers::read`], for commands that only show something: after an error the defaults are assumed, and it is returned.
+    pub fn read_or_default(root: &Root) -> (Config, Option<String>) {
+        match Self::read(root) {
+            Ok(layers) => (layers.config, None),
+            Err(error) => (Config::default(), Some(root.with_device_paths(&error))),
+        }
     }
 
     /// The same as if the drop-in `file` held `text`, whether or not it exists.
@@ -123,8 +136,23 @@ impl Layers {
         // Through text again, so that the binary holds only one reader of the configuration.
         let text = assemble(&settings).to_string();
         let config = Config::parse(&text).map_err(|error| ConfigError::refused(last, &error))?;
+        check_order(&settings)?;
         Ok(Self { config, files, settings })
     }
+}
+
+/// Checks the pairs of [`ORDERED`], which can come from two files.
+fn check_order(settings: &BTreeMap<String, Setting>) -> Result<(), ConfigError> {
+    for (smaller, larger) in ORDERED {
+        let number = |name: &str| settings.get(name).and_then(|setting| setting.value.as_integer());
+        let origin = settings.get(smaller).and_then(|setting| setting.origin.clone());
+        let (Some(path), Some(small), Some(large)) = (origin, number(smaller), number(larger)) else { continue };
+        if small > large {
+            let message = format!("{smaller} = {small} is more than {larger} = {large}");
+            return Err(ConfigError::Conflict { path, message });
+        }
+    }
+    Ok(())
 }
 
 fn folders(root: &Root) -> &'static [&'static str] {
@@ -324,10 +352,42 @@ mod tests {
             ("[launch]\nforce = true\n  speed = 3\n", ":3:3: unknown field `speed`"),
             ("[launch\n", ":1:8: "),
             ("[launch.end]\ndeadline_ms = \"soon\"", ":2:15: invalid type: string \"soon\""),
+            ("[lookup]\nformat = \"android-4\"", ":2:10: the wire format \"android-4\" is not known, expected one of "),
+            ("[lookup]\ncontext = \"../../x\"", ":2:11: \"../../x\" is no name of a file"),
+            ("[placement]\ngroups = \"x\"", ":2:10: expected \"auto\", \"off\", or the folder"),
+            (
+                "[memory.zram]\nbacking_device = \"mmcblk0p9\"",
+                ":2:18: \"mmcblk0p9\" is no absolute path, such as \"/dev/mmcblk0p9\"",
+            ),
+            (
+                "[memory.killer]\nstall_ms = 1000",
+                ": memory.killer.stall_ms = 1000 is more than memory.killer.window_ms = 500",
+            ),
+            (
+                "[launch.end]\nminimum_ms = 5000",
+                ": launch.end.minimum_ms = 5000 is more than launch.end.deadline_ms = 3000",
+            ),
         ] {
             let (_folder, root) = tree(&[("etc/brisk/brisk.toml", text)]);
             let message = Layers::read(&root).unwrap_err().to_string();
             assert!(message.contains(&format!("etc/brisk/brisk.toml{expected}")), "{message}");
+        }
+    }
+
+    /// A window of another file counts, and a short deadline needs no setting of the minimum.
+    // Verifies ON-5.
+    #[test]
+    fn bounds_between_settings_hold_across_files() {
+        for (first, second, is_valid) in [
+            ("[memory.killer]\nwindow_ms = 2000", "[memory.killer]\nstall_ms = 1000", true),
+            ("[memory.killer]\nstall_ms = 1000", "[memory.killer]\nwindow_ms = 2000", true),
+            ("[memory.killer]\nstall_ms = 1000", "[memory.killer]\nwindow_ms = 999", false),
+            ("[launch.end]\ndeadline_ms = 50", "", true),
+            ("[launch.end]\ndeadline_ms = 50", "[launch.end]\nminimum_ms = 51", false),
+        ] {
+            let (_folder, root) =
+                tree(&[("etc/brisk/brisk.toml.d/1.toml", first), ("etc/brisk/brisk.toml.d/2.toml", second)]);
+            assert_eq!(Layers::read(&root).is_ok(), is_valid, "{first} {second}");
         }
     }
 

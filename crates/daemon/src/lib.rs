@@ -32,7 +32,9 @@ use rustix::event::Timespec;
 use sd_notify::NotifyState;
 
 use brisk_config::{Config, Layers};
-use brisk_mechanism::{Decision, Effect, Event, Mechanism, Outcome, ProbeContext, Question, Target, list};
+use brisk_mechanism::{
+    Decision, Effect, Event, Mechanism, Outcome, ProbeContext, Question, Support, SupportState, Target, list,
+};
 use brisk_sys::process::own_code;
 use brisk_sys::sched::affinity::OwnMask;
 use brisk_sys::sched::own_policy;
@@ -229,7 +231,11 @@ impl Engine {
     /// When waiting for events fails; everything is restored then as well.
     pub fn run(mut self) -> anyhow::Result<()> {
         for mechanism in self.mechanisms.all() {
-            tracing::info!("{}: {}", mechanism.name(), mechanism.support().reason);
+            let Support { state, reason, .. } = mechanism.support();
+            // A dry run takes every write for done: what the mechanism reports as set is only planned.
+            let is_foreseen = self.executor.is_dry_run() && *state == SupportState::Active;
+            let how = if is_foreseen { " would be active" } else { "" };
+            tracing::info!("{}{how}: {reason}", mechanism.name());
         }
         self.notify(&[NotifyState::Ready]);
         tracing::info!("ready");

@@ -38,6 +38,30 @@ impl<const LOW: u64, const HIGH: u64> Visitor<'_> for Within<LOW, HIGH> {
     }
 }
 
+/// The absolute path of a file, or nothing.
+///
+/// # Errors
+/// When the text is neither.
+pub fn absolute_path_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.is_empty() || text.starts_with('/') {
+        true => Ok(text),
+        false => Err(D::Error::custom(format!("{text:?} is no absolute path, such as \"/dev/{text}\""))),
+    }
+}
+
+/// The name of a file in a folder that is known: not a path.
+///
+/// # Errors
+/// When the text is empty or a path.
+pub fn file_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match ["", ".", ".."].contains(&text.as_str()) || text.contains(['/', '\0']) {
+        true => Err(D::Error::custom(format!("{text:?} is no name of a file"))),
+        false => Ok(text),
+    }
+}
+
 /// A number from 0 to 100.
 ///
 /// # Errors

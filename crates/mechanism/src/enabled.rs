@@ -83,9 +83,9 @@ pub fn auto_off_reason(mechanism: &str) -> Option<&'static str> {
 pub fn decide(mechanism: &str, enabled: Enabled, managers: Option<&str>) -> (bool, String) {
     match (enabled, managers, auto_off_reason(mechanism)) {
         (Enabled::On | Enabled::Off, _, _) => (enabled.is_on(), format!("{mechanism}.enabled is {enabled}")),
-        (Enabled::Auto, Some(managers), _) => (false, format!("off (auto): this is left to {managers}")),
-        (Enabled::Auto, None, Some(auto_off_reason)) => (false, format!("off (auto): {auto_off_reason}")),
-        (Enabled::Auto, None, None) => (true, "on (auto)".to_owned()),
+        (Enabled::Auto, Some(managers), _) => (false, format!("auto: this is left to {managers}")),
+        (Enabled::Auto, None, Some(auto_off_reason)) => (false, format!("auto: {auto_off_reason}")),
+        (Enabled::Auto, None, None) => (true, "auto".to_owned()),
     }
 }
 
@@ -99,15 +99,15 @@ mod tests {
         for (mechanism, enabled, managers, on, reason) in [
             ("launch", Enabled::On, Some("tuned (x)"), true, "launch.enabled is true"),
             ("launch", Enabled::Off, None, false, "launch.enabled is false"),
-            ("launch", Enabled::Auto, None, true, "on (auto)"),
-            ("launch", Enabled::Auto, Some("tuned (x)"), false, "off (auto): this is left to tuned (x)"),
-            ("placement", Enabled::Auto, None, true, "on (auto)"),
-            ("placement", Enabled::Auto, Some("ananicy (x)"), false, "off (auto): this is left to ananicy (x)"),
+            ("launch", Enabled::Auto, None, true, "auto"),
+            ("launch", Enabled::Auto, Some("tuned (x)"), false, "auto: this is left to tuned (x)"),
+            ("placement", Enabled::Auto, None, true, "auto"),
+            ("placement", Enabled::Auto, Some("ananicy (x)"), false, "auto: this is left to ananicy (x)"),
             ("placement", Enabled::On, None, true, "placement.enabled is true"),
             ("memory.zram", Enabled::Auto, None, false, "could not always be undone"),
             ("memory.killer", Enabled::Auto, Some("lmkd (x)"), false, "left to lmkd (x)"),
             ("memory.killer", Enabled::Auto, None, false, "cannot be restored"),
-            ("lookup", Enabled::Auto, None, true, "on (auto)"),
+            ("lookup", Enabled::Auto, None, true, "auto"),
             ("lookup", Enabled::On, None, true, "lookup.enabled is true"),
         ] {
             let decision = decide(mechanism, enabled, managers);

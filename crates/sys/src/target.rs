@@ -1,5 +1,6 @@
 //! What a lease can hold: a setting that can be read, written and restored.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -103,6 +104,14 @@ impl Target {
         }
     }
 
+    /// `value` of this target for the user: a size has its unit.
+    pub fn with_unit<'value>(&self, value: &'value str) -> Cow<'value, str> {
+        match (self, value.parse::<u64>()) {
+            (Self::ZramSize(_), Ok(bytes)) => format!("{} KiB", bytes >> 10).into(),
+            _ => value.into(),
+        }
+    }
+
     /// The same property of another thread; `None` for a property that is not inherited.
     pub fn of_child(&self, tid: u32, start_time_ticks: u64) -> Option<Self> {
         match *self {
@@ -137,6 +146,23 @@ impl fmt::Display for Target {
             Self::EgressPriority(folder) => write!(f, "packets' priority of control group {}", folder.display()),
             Self::Autogroup(id) => write!(f, "nice value of autogroup {id}"),
             Self::LookupProfile(context) => write!(f, "lookup profile of {context}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_shown_with_its_unit() {
+        let size = Target::ZramSize("zram0".into());
+        for (target, value, expected) in [
+            (&size, "67108864", "65536 KiB"),
+            (&size, "unknown", "unknown"),
+            (&Target::Tunable("/proc/sys/vm/swappiness".into()), "150", "150"),
+        ] {
+            assert_eq!(target.with_unit(value), expected, "{target}");
         }
     }
 }

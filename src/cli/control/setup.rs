@@ -95,7 +95,7 @@ fn table(mechanisms: &[Activation], found: &[FoundManager]) -> String {
     for activation in mechanisms {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{:<14} {}", activation.mechanism, if activation.on { "on" } else { "off" });
-        let _ = writeln!(text, "    why      {}", activation.reason);
+        let _ = writeln!(text, "    why      {}", activation.why());
         let _ = writeln!(text, "    gain     {}", activation.gain);
         let _ = writeln!(text, "    changes  {}", activation.changes);
     }
@@ -113,7 +113,7 @@ fn settings(mechanisms: &[Activation]) -> String {
             .to_owned();
     for activation in mechanisms.iter().filter(|activation| activation.enabled == Enabled::Auto) {
         let (word, enabled) = if activation.on { ("on", Enabled::Auto) } else { ("off", Enabled::Off) };
-        let reason = activation.reason.replace(char::is_control, " ");
+        let reason = activation.why().replace(char::is_control, " ");
         let _ = writeln!(text, "\n# {word}: {reason}\n[{}]\nenabled = {enabled}", activation.mechanism);
     }
     text
@@ -131,7 +131,7 @@ mod tests {
             mechanism,
             enabled,
             on,
-            reason: "why\n[not.a.section]".to_owned(),
+            reason: "auto: why\n[not.a.section]".to_owned(),
             gain: String::new(),
             changes: String::new(),
         };
@@ -141,6 +141,7 @@ mod tests {
             activation("memory.zram", Enabled::Off, false),
             activation("memory.killer", Enabled::Auto, false),
         ]);
+        assert!(text.contains("\n# off: why [not.a.section]\n"), "{text}");
         let config = Config::parse(&text).unwrap();
         assert_eq!((config.launch.enabled, config.memory.killer.enabled), (Enabled::Auto, Enabled::Off));
         assert!(!text.contains("[placement]") && !text.contains("[memory.zram]"), "{text}");

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, ensure};
 
 use brisk_config::activation::SWITCHABLE;
-use brisk_config::{Layers, edit};
+use brisk_config::{Layers, activations, edit};
 use brisk_daemon::control::connection::{Connection, ConnectionError};
 use brisk_daemon::control::protocol::Request;
 use brisk_mechanism::Enabled;
+use brisk_sys::system::other_managers;
 use brisk_sys::{Root, durable_file};
 
 /// Sorts after the file of `brisk setup`, so the user's switches take precedence.
@@ -21,7 +22,8 @@ const FILE_MODE: u32 = 0o644;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Writes brisk.toml.d/switched.toml in /etc/brisk, on Android in /data/misc/brisk-config; other lines of
-that file stay. A running daemon reads it at once. `brisk why` shows the result and the reason.
+that file stay. A running daemon reads it at once. If the mechanism stays off on this device, the reason
+is printed; `brisk why` shows the result.
 
 Exit code 0 when the file was written, 2 when it was not.
 
@@ -86,6 +88,11 @@ fn switch(root: &Root, mechanism: &str, enabled: Enabled) -> anyhow::Result<Exit
     let mut stdout = anstream::stdout();
     writeln!(stdout, "{}: {mechanism}.enabled = {enabled}", root.with_device_paths(&file.display()))?;
     writeln!(stdout, "{}", reload(root)?)?;
+    let activations = activations(root, &layers.config, &other_managers::find(root));
+    let stays_off = activations.iter().find(|it| it.mechanism == mechanism && !it.on && enabled != Enabled::Off);
+    if let Some(activation) = stays_off {
+        writeln!(stdout, "{mechanism} stays off: {}", activation.why())?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

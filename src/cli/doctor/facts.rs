@@ -88,8 +88,8 @@ pub struct JournalReport {
 }
 
 impl DeviceReport {
-    /// Reads the facts of the device below `root`.
-    pub fn of(root: &Root) -> Self {
+    /// Reads the facts of the device below `root`, where `groups` is the configured `placement.groups`.
+    pub fn of(root: &Root, groups: &GroupChoice) -> Self {
         let mut faults = Vec::new();
         let policies = Policies::read(root);
         faults.extend(policies.faults.iter().map(|fault| root.with_device_paths(fault)));
@@ -110,7 +110,7 @@ impl DeviceReport {
             interfaces: [
                 process_events(root),
                 top_app(root),
-                control_groups(root),
+                control_groups(root, groups),
                 utilization_clamps(root),
                 pressure(root),
                 energy(root),
@@ -174,9 +174,15 @@ fn top_app(root: &Root) -> Interface {
     Interface { name: "foreground group", available: group.is_some(), reason, advice: String::new() }
 }
 
-fn control_groups(root: &Root) -> Interface {
+/// The groups that placement may use: those of the sub-tree that `choice` names, otherwise what the device offers.
+fn control_groups(root: &Root, choice: &GroupChoice) -> Interface {
     let name = "control groups";
-    let groups = Groups::of(root, &GroupChoice::Auto);
+    let choice = if *choice == GroupChoice::Off { &GroupChoice::Auto } else { choice };
+    let groups = Groups::of(root, choice);
+    if let Some(reason) = groups.unused_tree(choice) {
+        let advice = "placement uses masks and nice values; set placement.groups to a delegated sub-tree or \"auto\"";
+        return Interface { name, available: false, reason, advice: advice.to_owned() };
+    }
     match &groups.unsupported_reason {
         None => Interface { name, available: true, reason: groups.describe(), advice: String::new() },
         Some(unsupported_reason) => {

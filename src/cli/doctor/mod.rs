@@ -13,7 +13,7 @@ use serde::Serialize;
 #[cfg(feature = "lab")]
 use crate::cli::on::OnArguments;
 use crate::cli::output;
-use brisk_config::{Activation, Config, Layers, activations};
+use brisk_config::{Activation, Layers, activations};
 use brisk_daemon::control::connection::Connection;
 use brisk_daemon::control::protocol::Request;
 use brisk_daemon::status::Status;
@@ -97,11 +97,8 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 
 impl Report {
     fn of(root: &Root) -> Self {
-        let mut device = DeviceReport::of(root);
-        let (config, configuration_fault) = match Layers::read(root) {
-            Ok(layers) => (layers.config, None),
-            Err(error) => (Config::default(), Some(root.with_device_paths(&error.to_string()))),
-        };
+        let (config, configuration_fault) = Layers::read_or_default(root);
+        let mut device = DeviceReport::of(root, &config.placement.groups);
         device.interfaces.extend(facts::writeback(root, &config.memory.zram.backing_device));
         let found = other_managers::find(root);
         let daemon = ask_daemon(root);
@@ -117,7 +114,7 @@ impl Report {
                 "placement",
                 placement::support(root, &config.placement, false, Job::Priorities.managers(&found).as_deref()),
             ),
-            ("memory", memory::support(root, &memory::MemoryDevice::probe(root))),
+            ("memory", memory::support(root, &memory::MemoryDevice::probe(root), &config.memory.zram)),
             ("lookup", lookup::support(root)),
         ];
         let mechanisms = mechanisms.into_iter().map(|(name, support)| {

@@ -65,7 +65,7 @@ fn switched_on(page: &mut Page, report: &Report) {
         let word = format!("{word} (enabled = {})", activation.enabled);
         // The reason is not repeated if the list of mechanisms already shows it.
         let is_duplicate = report.mechanisms.iter().any(|mechanism| mechanism.support.reason == activation.reason);
-        page.entry(activation.mechanism, &word, style, if is_duplicate { "" } else { &activation.reason }, "");
+        page.entry(activation.mechanism, &word, style, if is_duplicate { "" } else { activation.why() }, "");
     }
 }
 

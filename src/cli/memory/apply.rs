@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long, alias = "arm", value_enum)]
     variant: Option<ZramPlan>,
     /// Override the plan's size of the zram device
-    #[arg(long, value_name = "KIB")]
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(4..=67_108_864))]
     size_kib: Option<u64>,
     /// Override the plan's algorithm
     #[arg(long, value_name = "NAME")]
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     for change in &changes {
         let held = journal.lease(BootTime::now(), &change.target, &change.value, BootTime::FOR_EVER, &change.reason);
         held.context("cannot apply the plan; all its changes are reverted")?;
-        writeln!(std::io::stdout(), "{} is {}", change.target, change.value)?;
+        writeln!(std::io::stdout(), "{} is {}", change.target, change.target.with_unit(&change.value))?;
     }
     if arguments.keep {
         journal.close_without_restore();

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::cli::output;
+use brisk_config::Layers;
 use brisk_mechanism::memory::{MemoryDevice, MemoryPlan, Setting, SettingOutcome, ZramPlan};
 use brisk_sys::Root;
 
@@ -19,13 +20,13 @@ const SCHEMA: u32 = 1;
 Writes nothing.
 
 Examples:
-  brisk memory plan                   brisk's settings, each with its reason
+  brisk memory plan                   the settings, each with its reason
   brisk memory plan --variant paper   zram of 15 % of memory with lzo
   brisk memory plan --json            the same for programs")]
 pub struct Arguments {
-    /// Plan for this variant
-    #[arg(long, alias = "arm", value_enum, default_value_t)]
-    variant: ZramPlan,
+    /// Plan for this variant [default: that of the configuration]
+    #[arg(long, alias = "arm", value_enum)]
+    variant: Option<ZramPlan>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -45,8 +46,13 @@ struct Report {
 /// # Errors
 /// When standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let facts = MemoryDevice::probe(root);
-    let report = Report { schema: SCHEMA, plan: MemoryPlan::of(&facts, arguments.variant), faults: facts.faults };
+    let (config, configuration_fault) = Layers::read_or_default(root);
+    let mut config = config.memory.zram;
+    config.plan = arguments.variant.unwrap_or(config.plan);
+    let mut facts = MemoryDevice::probe(root);
+    facts.faults.extend(configuration_fault);
+    let plan = MemoryPlan::from_config(&facts, &config);
+    let report = Report { schema: SCHEMA, plan, faults: facts.faults };
     output::print(&report, arguments.json, text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -54,6 +60,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
 const BOLD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
 const WARN: Style = AnsiColor::Yellow.on_default();
 
 fn text(report: &Report) -> String {
@@ -85,5 +92,6 @@ fn what(setting: &Setting) -> (Style, String) {
             (WARN, now.map_or_else(|| "left alone".to_owned(), |now| format!("{now}, left alone")))
         }
         (SettingOutcome::Unsupported, _) => (FAINT, "not supported".to_owned()),
+        (SettingOutcome::Refused, _) => (BAD, "refused".to_owned()),
     }
 }

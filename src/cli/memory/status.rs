@@ -8,9 +8,13 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::cli::output;
+use brisk_config::Layers;
+use brisk_daemon::killer::Learned;
 use brisk_mechanism::memory::MemorySnapshot;
+use brisk_mechanism::memory::config::KillerConfig;
 use brisk_mechanism::memory::headroom::Headroom;
-use brisk_mechanism::memory::victim::{self, Protection, Victim, VictimMode};
+use brisk_mechanism::memory::killer;
+use brisk_mechanism::memory::victim::{Protection, Victim, VictimMode};
 use brisk_mechanism::memory::writeback_budget::{self, WritebackBudget};
 use brisk_sys::Root;
 use brisk_sys::error::sentence;
@@ -31,7 +35,8 @@ headroom = free memory above the high watermark
            + (1 - r) x what can still be swapped out
 r        = memory that a byte on swap occupies
 
-Kills nothing: the order shows which process would be killed first, and why.
+Kills nothing: the order shows which process the killer of the configuration
+would kill first if it is on, and why.
 
 Exit code 0 while there is headroom, 1 when there is none, 2 when memory cannot be read.
 
@@ -40,9 +45,9 @@ Examples:
   brisk memory status --mode lmk-rss    the order of the kernel's killer
   brisk memory status --json            everything, with every process")]
 pub struct Arguments {
-    /// Select victims as this killer does
-    #[arg(long, value_enum, default_value_t)]
-    mode: VictimMode,
+    /// Select victims as this killer does [default: that of the configuration]
+    #[arg(long, value_enum)]
+    mode: Option<VictimMode>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -90,20 +95,35 @@ struct Writeback {
 /// # Errors
 /// When memory cannot be read or standard output cannot be written.
 pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
-    let snapshot = MemorySnapshot::take(root, arguments.mode.is_proportional())
+    let (config, configuration_fault) = Layers::read_or_default(root);
+    let mut config = config.memory.killer;
+    config.mode = arguments.mode.unwrap_or(config.mode);
+    let mut snapshot = MemorySnapshot::take(root, config.mode.is_proportional())
         .map_err(|error| anyhow::anyhow!(root.with_device_paths(&sentence(&error))))
         .context("cannot read the state of memory")?;
     let wear =
         root.read(root.state_file(writeback_budget::FILE.name)).ok().and_then(|text| WritebackBudget::parse(&text));
     let writeback = wear.map(|WritebackBudget { today_kib, total_kib, .. }| Writeback { today_kib, total_kib });
-    let report = Report::of(snapshot, writeback, arguments.mode);
+    snapshot.faults.extend(configuration_fault);
+    Learned::read(root).annotate(&mut snapshot.candidates, snapshot.memory_pressure.swap_ratio);
+    let protection = killer::protection(&config, root.exists("/system/build.prop"));
+    let report = Report::of(snapshot, writeback, &config, protection);
     output::print(&report, arguments.json, text)?;
     Ok(ExitCode::from(u8::from(report.headroom.total_kib <= 0)))
 }
 
 impl Report {
-    fn of(snapshot: MemorySnapshot, writeback: Option<Writeback>, mode: VictimMode) -> Self {
-        let victims = victim::order(mode, &snapshot.candidates, &snapshot.memory_pressure, &snapshot.protection);
+    fn of(
+        mut snapshot: MemorySnapshot,
+        writeback: Option<Writeback>,
+        config: &KillerConfig,
+        protection: Protection,
+    ) -> Self {
+        let pressure = &snapshot.memory_pressure;
+        let adj_threshold = killer::adj_threshold(config, pressure);
+        let victims = adj_threshold.map_or_else(Vec::new, |threshold| {
+            killer::order(config, pressure, threshold, &mut snapshot.candidates, &protection)
+        });
         let device = |zram: Zram| Device { ratio: zram.usage.and_then(|usage| usage.ratio()), zram };
         Self {
             schema: SCHEMA,
@@ -112,9 +132,9 @@ impl Report {
             pressure: snapshot.pressure,
             zram: snapshot.zram.into_iter().map(device).collect(),
             writeback,
-            mode,
-            adj_threshold: victim::adj_threshold(mode, &snapshot.memory_pressure),
-            protection: snapshot.protection,
+            mode: config.mode,
+            adj_threshold,
+            protection,
             process_count: snapshot.candidates.len(),
             victims,
             faults: snapshot.faults,
@@ -144,7 +164,12 @@ fn text(report: &Report) -> String {
         let _ = writeln!(text, "  {name:<14}{:>9} MiB  {FAINT}{what}{FAINT:#}", kib / 1024);
     };
     term("free", headroom.free_kib, "above the high watermark");
-    term("files", headroom.file_kib, &format!("above the {} MiB that are kept", headroom.file_floor_kib / 1024));
+    let kept_mib = headroom.file_floor_kib / 1024;
+    let files = match headroom.file_kib {
+        0.. => format!("above the {kept_mib} MiB that are kept"),
+        below_kib => format!("{} MiB below the {kept_mib} MiB that are kept", -below_kib / 1024),
+    };
+    term("files", headroom.file_kib, &files);
     for area in &headroom.swaps {
         let price = match (area.ratio > 0.0, area.is_measured) {
             (false, _) => "which costs no memory".to_owned(),
@@ -201,7 +226,11 @@ fn zram(text: &mut String, device: &Device) {
 
 fn victims(text: &mut String, report: &Report) {
     let (killable_count, all) = (report.victims.len(), report.process_count);
-    let order = if killable_count > 1 { ", in this order" } else { "" };
+    let order = match killable_count {
+        0 if all > 0 => format!(": none with an oom_score_adj of {} or more", report.protection.adj_floor),
+        2.. => ", in this order".to_owned(),
+        _ => String::new(),
+    };
     let _ = writeln!(text, "{BOLD}{:<16}{BOLD:#}{killable_count} of {all} processes may be killed{order}", "Victims");
     if report.adj_threshold.is_none() {
         let _ = writeln!(text, "  memory is not low enough for this killer to kill a process");

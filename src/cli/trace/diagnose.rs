@@ -143,7 +143,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
         launch::support(root, &config.launch, false),
         placement::support(root, &config.placement, false, Job::Priorities.managers(&found).as_deref()),
         lookup::support(root),
-        memory::support(root, &MemoryDevice::probe(root)),
+        memory::support(root, &MemoryDevice::probe(root), &config.memory.zram),
     ];
     let here = here(&answer, supports, &activations(root, &config, &found));
     answer.write(&arguments.files)?;
@@ -189,7 +189,7 @@ fn here(answer: &Answer, supports: [Support; 4], activations: &[Activation]) -> 
         // The killer swaps out ahead of need.
         let switch = if mechanism == Mechanism::Memory { parts::KILLER } else { mechanism.name() };
         let activation = activations.iter().find(|it| it.mechanism == switch);
-        let (on, why) = activation.map_or((false, String::new()), |it| (it.on, it.reason.clone()));
+        let (on, why) = activation.map_or((false, String::new()), |it| (it.on, it.why().to_owned()));
         Here { mechanism: mechanism.name(), removed_ns, support, on, why }
     });
     here.collect()
@@ -216,12 +216,14 @@ fn advice(here: &[Here]) -> String {
     const BOLD: Style = Style::new().bold();
     let mut text = format!("{BOLD}On this device{BOLD:#}\n\n");
     let mut can_be_set_up = false;
-    for Here { mechanism, removed_ns, support, why, .. } in here {
+    for Here { mechanism, removed_ns, support, on, why } in here {
         let is_supported = support.state != SupportState::Unsupported;
         let verdict = match removed_ns {
             None => "not known".to_owned(),
             Some(0) => "would not have helped".to_owned(),
-            Some(ns) if is_supported => format!("would help, about {}: {why}", about(*ns)),
+            Some(ns) if is_supported => {
+                format!("would help, about {}, and is {}: {why}", about(*ns), if *on { "on" } else { "off" })
+            }
             Some(ns) => format!("would help, about {}, but is not supported: {why}", about(*ns)),
         };
         let _ = writeln!(text, "  {mechanism:<10} {verdict}");
@@ -252,24 +254,24 @@ mod tests {
         for (removed_ns, state, expected, next) in [
             (None, Active, "launch     not known\n", "brisk doctor"),
             (Some(0), Available, "launch     would not have helped\n", "brisk doctor"),
-            (Some(12_000_000), Available, "would help, about 12 ms: off (auto)\n", "brisk setup"),
+            (Some(12_000_000), Available, "would help, about 12 ms, and is off: left to tuned\n", "brisk setup"),
             (
                 Some(12_000_000),
                 Unsupported,
-                "would help, about 12 ms, but is not supported: off (auto)\n",
+                "would help, about 12 ms, but is not supported: left to tuned\n",
                 "brisk doctor",
             ),
         ] {
             let support = Support { state, reason: "a reason".to_owned(), advice: String::new() };
-            let why = "off (auto)".to_owned();
+            let why = "left to tuned".to_owned();
             let text = advice(&[Here { mechanism: "launch", removed_ns, support, on: false, why }]);
             assert!(text.contains(expected) && text.contains(next), "{text}");
         }
         let support = Support { state: Available, reason: "a reason".to_owned(), advice: String::new() };
-        let why = "off (auto)".to_owned();
+        let why = "left to tuned".to_owned();
         let memory = Here { mechanism: memory::NAME, removed_ns: Some(3_400_000), support, on: false, why };
         let text = advice(&[memory]);
-        assert!(text.contains("memory     would help, about 3.4 ms: off (auto)\n"), "{text}");
+        assert!(text.contains("memory     would help, about 3.4 ms, and is off: left to tuned\n"), "{text}");
         assert!(text.contains("pageout.target_kib switch it on") && text.contains("brisk doctor"), "{text}");
     }
 }

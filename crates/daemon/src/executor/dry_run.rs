@@ -43,7 +43,7 @@ pub(super) fn line(json: bool, now: BootTime, mechanism: &str, decision: &Decisi
 /// Describes an action, to follow "would" or a time.
 pub fn describe(action: &Action) -> String {
     match action {
-        Action::Lease { target, value, .. } => format!("lease {target} at {value}"),
+        Action::Lease { target, value, .. } => format!("lease {target} at {}", target.with_unit(value)),
         Action::Release { target } => format!("restore {target}"),
         Action::Disinherit { target, original, .. } => {
             format!("set {target} to {original} in place of an inherited value")

@@ -8,7 +8,7 @@ use brisk_sys::Root;
 
 /// What was learned about applications: swap ratios by the killer, launch durations by the launch mechanism.
 #[derive(Debug)]
-pub(super) struct Learned {
+pub struct Learned {
     ratios: LearnedRatios,
     file: StateFile,
     launches: LearnedDurations,
@@ -16,7 +16,7 @@ pub(super) struct Learned {
 
 impl Learned {
     /// Reads what earlier runs learned.
-    pub(super) fn read(root: &Root) -> Self {
+    pub fn read(root: &Root) -> Self {
         let ratios = load_state(root, learned::FILE, LearnedRatios::parse).unwrap_or_default();
         let file = StateFile::new(root, learned::FILE, ratios.to_text());
         let launches = load_state(root, durations::FILE, LearnedDurations::parse).unwrap_or_default();
@@ -24,7 +24,7 @@ impl Learned {
     }
 
     /// Adds to each of `candidates` what was learned about it.
-    pub(super) fn annotate(&self, candidates: &mut [Candidate], average_ratio: f64) {
+    pub fn annotate(&self, candidates: &mut [Candidate], average_ratio: f64) {
         self.ratios.annotate(candidates, average_ratio);
         for candidate in candidates {
             candidate.relaunch_cost_ms = self.launches.get(&candidate.name).map(|learned| learned.mean_ms);

@@ -36,7 +36,7 @@ use brisk_sys::process::process_kill::ProcessHandle;
 use brisk_sys::sched::own_policy;
 use brisk_sys::{BootTime, Root, process};
 use kill::KillResult;
-use learned::Learned;
+pub use learned::Learned;
 pub use preview::{preview, preview_line};
 use sampler::{Sampler, page_kib};
 

@@ -1,9 +1,11 @@
 //! The `[lookup]` section: whether and how the binder driver's cache answers lookups.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Enabled;
-use crate::bounds::within;
+use crate::bounds::{file_name, within};
+use brisk_sys::binder::WireFormat;
 
 /// Everything that can be set about lookups. The commented example is `packaging/brisk.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +16,7 @@ pub struct LookupConfig {
     /// What the driver's cache is to do then.
     pub mode: CacheMode,
     /// The binder device, by its folder in `/sys/kernel/binder_cache`, or by its name in binderfs, whose folder is `NAME.MINOR`.
+    #[serde(deserialize_with = "file_name")]
     pub context: String,
     /// The most answers that are kept.
     #[serde(deserialize_with = "within::<_, 1, 65_536>")]
@@ -21,7 +24,18 @@ pub struct LookupConfig {
     /// Which answers are evicted from a full cache.
     pub policy: EvictionPolicy,
     /// The wire format of the context manager, for the transparent mode (`brisk lookup profile`).
+    #[serde(deserialize_with = "wire_format")]
     pub format: String,
+}
+
+/// The name of a wire format that brisk knows.
+fn wire_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if WireFormat::named(&name).is_some() {
+        return Ok(name);
+    }
+    let known: Vec<&str> = WireFormat::all().iter().map(|format| format.name.as_str()).collect();
+    Err(D::Error::custom(format!("the wire format {name:?} is not known, expected one of {}", known.join(", "))))
 }
 
 impl Default for LookupConfig {

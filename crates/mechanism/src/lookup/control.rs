@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn the_driver_is_set_unless_the_user_disables_it() {
         for (enabled, mode, on, reason) in [
-            (Enabled::Auto, CacheMode::Cooperative, true, "on (auto)"),
+            (Enabled::Auto, CacheMode::Cooperative, true, "auto"),
             (Enabled::On, CacheMode::Cooperative, true, "lookup.enabled is true"),
             (Enabled::On, CacheMode::Transparent, true, "lookup.enabled is true"),
             (Enabled::Off, CacheMode::Transparent, false, "lookup.enabled is false"),

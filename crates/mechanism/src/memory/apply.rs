@@ -7,8 +7,12 @@ use brisk_sys::Target;
 /// The changes that apply `plan`, in the order in which they must be made.
 ///
 /// # Errors
-/// What the administrator must do first, in words: a missing zram device is not created here.
+/// What the administrator must do first, in words: a missing zram device is not created here, and a configured value that the
+/// device does not offer is not replaced by another one.
 pub fn changes(plan: &MemoryPlan) -> Result<Vec<Change>, String> {
+    if let Some(refusal) = plan.refusal() {
+        return Err(refusal.to_owned());
+    }
     let device = plan.setting("zram device").filter(|setting| setting.outcome == SettingOutcome::Change);
     let name = device.and_then(|setting| setting.planned.clone()).unwrap_or_default();
     if let Some(device) = device
@@ -59,6 +63,21 @@ mod tests {
         assert!(size < swap && swap < swappiness, "{changes:?}");
         assert_eq!((changes[size].value.as_str(), changes[swap].value.as_str()), ("54263808", "on 100"));
         assert_eq!(plan.arm, ZramPlan::Brisk);
+    }
+
+    // Verifies MEMORY-2.
+    #[test]
+    fn an_algorithm_that_is_not_offered_is_refused() {
+        let with = |algorithm: &str| ZramConfig { algorithm: algorithm.into(), ..ZramConfig::default() };
+        let mut facts = phone();
+        let offered = facts.zram.as_ref().unwrap()[0].algorithms_offered.join(", ");
+        let refused = changes(&MemoryPlan::from_config(&facts, &with("nosuch"))).unwrap_err();
+        assert_eq!(refused, format!("memory.zram.algorithm \"nosuch\" is not offered by zram0 ({offered})"));
+        facts.zram.as_mut().unwrap()[0].algorithms_offered.clear();
+        let refused = changes(&MemoryPlan::from_config(&facts, &with("zstd"))).unwrap_err();
+        assert!(refused.ends_with("by zram0 (lzo)"), "{refused}");
+        assert!(changes(&MemoryPlan::from_config(&facts, &with("lzo"))).is_ok());
+        assert!(changes(&MemoryPlan::from_config(&facts, &with(""))).is_ok());
     }
 
     // Verifies MEMORY-2.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::victim::VictimMode;
-use crate::bounds::within;
+use crate::bounds::{absolute_path_or_empty, within};
 use crate::{Enabled, Glob};
 
 /// Everything that can be set about memory. The commented example is `packaging/brisk.toml`.
@@ -44,6 +44,7 @@ pub struct ZramConfig {
     /// The algorithm; empty leaves it to the plan.
     pub algorithm: String,
     /// The block device that pages can be written back to, whose contents are lost; empty for none.
+    #[serde(deserialize_with = "absolute_path_or_empty")]
     pub backing_device: String,
 }
 

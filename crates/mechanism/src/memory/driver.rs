@@ -13,8 +13,9 @@ impl Mechanism for MemoryPolicy {
         self.observe(probe_context.settings.is_observed());
         if probe_context.is_new_configuration || self.needs_plan() {
             let facts = MemoryDevice::probe(probe_context.root);
-            let device_support = support(probe_context.root, &facts);
-            self.take_device(now, probe_context.section(NAME), (&facts, device_support), decisions);
+            let config: MemoryConfig = probe_context.section(NAME);
+            let device_support = support(probe_context.root, &facts, &config.zram);
+            self.take_device(now, config, (&facts, device_support), decisions);
         }
     }
 

@@ -56,7 +56,7 @@ pub fn obstacle(facts: &MemoryDevice, config: &ZramConfig) -> Option<String> {
 pub fn zram(config: &ZramConfig, state: ZramState<'_>) -> Part {
     let (on, reason) = decide(ZRAM, config.enabled, state.managers);
     let (on, reason) = match (config.enabled, state.managers, state.obstacle, state.refusal) {
-        (Enabled::Auto, None, Some(obstacle), _) => (false, format!("off (auto): {obstacle}")),
+        (Enabled::Auto, None, Some(obstacle), _) => (false, format!("auto: {obstacle}")),
         (Enabled::On, _, Some(obstacle), _) => (false, format!("{reason}, but {obstacle}")),
         (Enabled::On, _, None, Some(refusal)) => (
             false,
@@ -112,10 +112,10 @@ mod tests {
         let holding = |held| ZramState { held: Some(held), ..nothing };
         for (enabled, state, on, reason) in [
             (Enabled::Off, left, false, "memory.zram.enabled is false"),
-            (Enabled::Auto, left, false, "off (auto): this is left to zram-generator (/etc/systemd/"),
+            (Enabled::Auto, left, false, "auto: this is left to zram-generator (/etc/systemd/"),
             (Enabled::Auto, ZramState { obstacle: Some("no"), ..left }, false, "left to zram-generator"),
-            (Enabled::Auto, lacking, false, "off (auto): the kernel has no zram"),
-            (Enabled::Auto, nothing, false, "off (auto): zram can be removed only while"),
+            (Enabled::Auto, lacking, false, "auto: the kernel has no zram"),
+            (Enabled::Auto, nothing, false, "auto: zram can be removed only while"),
             (Enabled::On, left, true, "memory.zram.enabled is true"),
             (Enabled::On, lacking, false, "memory.zram.enabled is true, but the kernel has no zram"),
             (Enabled::On, refused, false, "refused a change, and earlier changes are reverted: EBUSY"),
@@ -138,7 +138,7 @@ mod tests {
         for (enabled, managers, state, on, reason) in [
             (Enabled::Off, None, KillerState::Unknown, false, "memory.killer.enabled is false"),
             (Enabled::Auto, Some("lmkd (process 7)"), KillerState::Unknown, false, "left to lmkd (process 7)"),
-            (Enabled::Auto, None, KillerState::Unknown, false, "off (auto): a process that was killed cannot"),
+            (Enabled::Auto, None, KillerState::Unknown, false, "auto: a process that was killed cannot"),
             (Enabled::On, Some("lmkd (process 7)"), KillerState::Unknown, true, "memory.killer.enabled is true"),
             (Enabled::On, None, KillerState::AfterZram, false, "is true; it starts once zram is set up as planned"),
             (Enabled::On, None, KillerState::Starts, false, "is true, but it does not run yet"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::headroom::{Headroom, headroom, swap_ratio};
-use super::victim::{Candidate, MemoryPressure, Protection};
+use super::victim::{Candidate, MemoryPressure};
 use brisk_sys::memory::meminfo::{self, MemoryInfo};
 use brisk_sys::memory::psi::{self, Pressure};
 use brisk_sys::memory::swaps::{self, Swap};
@@ -26,8 +26,6 @@ pub struct MemorySnapshot {
     pub memory_pressure: MemoryPressure,
     /// Every process that holds memory but this one.
     pub candidates: Vec<Candidate>,
-    /// The processes that are never killed here.
-    pub protection: Protection,
     /// What exists but could not be read, in words.
     pub faults: Vec<String>,
 }
@@ -59,7 +57,6 @@ impl MemorySnapshot {
             zram,
             memory_pressure,
             candidates: grouped(root, candidates(root, i16::MIN, with_pss, &|_| false, &mut faults)?),
-            protection: Protection::of_system(root.exists("/system/build.prop")),
             faults,
         })
     }

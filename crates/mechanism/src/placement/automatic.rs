@@ -43,8 +43,8 @@ pub(super) fn decision(
         return (on, why);
     }
     match gain_without_trial(root, config, caller) {
-        Ok(gain) => (true, format!("on (auto): {gain}")),
-        Err(obstacle) => (false, format!("off (auto): {obstacle}")),
+        Ok(gain) => (true, format!("auto: {gain}")),
+        Err(obstacle) => (false, format!("auto: {obstacle}")),
     }
 }
 
@@ -134,8 +134,8 @@ mod tests {
         let slice = ("/proc/7/cgroup", "0::/user.slice\n");
         let weight = ("/sys/fs/cgroup/user.slice/cpu.weight", "100\n");
         for (case, files, caller, told) in [
-            ("sessions compete", &[ON, SESSION, ALL][..], Caller::Daemon, "on (auto): each session competes as one"),
-            ("they do not", &[SESSION, ALL], Caller::Daemon, "off (auto): what it gains shows only in trials"),
+            ("sessions compete", &[ON, SESSION, ALL][..], Caller::Daemon, "auto: each session competes as one"),
+            ("they do not", &[SESSION, ALL], Caller::Daemon, "auto: what it gains shows only in trials"),
             ("in no session", &[ON, ALL], Caller::Daemon, "in control groups of another manager"),
             (
                 "control groups",
@@ -143,13 +143,13 @@ mod tests {
                 Caller::Daemon,
                 "in control groups of another",
             ),
-            ("without the controller", &[ON, SESSION, ALL, MOUNT, slice], Caller::Daemon, "on (auto)"),
+            ("without the controller", &[ON, SESSION, ALL, MOUNT, slice], Caller::Daemon, "competes as one"),
             ("without the right", &[ON, SESSION, NONE], Caller::Daemon, "may not change sessions of other users"),
             (
                 "units",
                 &[&SYSTEMD[..], &[MANAGER, ALL]].concat(),
                 Caller::Daemon,
-                "on (auto): each unit of systemd competes",
+                "auto: each unit of systemd competes as one",
             ),
             (
                 "no manager may be called",
@@ -158,14 +158,19 @@ mod tests {
                 "may not change units; copy",
             ),
             ("units, its service", &[&SYSTEMD[..], &[UNIT]].concat(), Caller::CommandLine, "copy placement.conf"),
-            ("with it", &[&SYSTEMD[..], &[UNIT, (DROP_IN, "")]].concat(), Caller::CommandLine, "on (auto): each unit"),
+            (
+                "with it",
+                &[&SYSTEMD[..], &[UNIT, (DROP_IN, "")]].concat(),
+                Caller::CommandLine,
+                "unit of systemd competes as one",
+            ),
             ("its service without", &[ON, SESSION, UNIT], Caller::CommandLine, "copy placement.conf"),
-            ("its service with", &[ON, SESSION, UNIT, (DROP_IN, "")], Caller::CommandLine, "on (auto)"),
-            ("with the other", &[ON, SESSION, UNIT, (MEMORY_DROP_IN, "")], Caller::CommandLine, "on (auto)"),
-            ("no service", &[ON, SESSION, NONE], Caller::CommandLine, "on (auto)"),
+            ("its service with", &[ON, SESSION, UNIT, (DROP_IN, "")], Caller::CommandLine, "competes as one"),
+            ("with the other", &[ON, SESSION, UNIT, (MEMORY_DROP_IN, "")], Caller::CommandLine, "competes as one"),
+            ("no service", &[ON, SESSION, NONE], Caller::CommandLine, "competes as one"),
         ] {
             let (on, why) = decided(files, &config, None, caller);
-            assert_eq!((on, why.contains(told)), (told.starts_with("on"), true), "{case}: {why}");
+            assert_eq!((on, why.contains(told)), (told.ends_with("competes as one"), true), "{case}: {why}");
         }
     }
 

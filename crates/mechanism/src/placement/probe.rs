@@ -112,21 +112,28 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
         None => format!("groups ({})", groups.describe()),
         Some(_) => "masks and nice values".to_owned(),
     };
-    let by = match config.sessions && autogroup::is_enabled(root) {
-        true => format!("{by}, and between sessions by their autogroups' nice values"),
-        false => by,
-    };
-    let by = match groups.has_units() {
-        true => format!("{by}, and between units of systemd by their weights"),
-        false => by,
-    };
     let clamp = machine.smallest_core_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
     let clamp = clamp.unwrap_or_default();
     let (seen, advice) = sensing(root, config.sensing);
     let (network, network_advice) = network(root, config);
-    let reason =
-        format!("{what}; bulk threads are restricted by {by}{clamp} where a trial shows that it helps{seen}{network}");
+    let whole = without_trial(root, config, &groups);
+    let unused = groups.unused_tree(&config.groups).map(|why| format!("; {why}")).unwrap_or_default();
+    let reason = format!(
+        "{what}; bulk threads are restricted by {by}{clamp} where a trial shows that it helps{whole}{unused}{seen}{network}"
+    );
     support(SupportState::Active, reason, if advice.is_empty() { network_advice } else { &advice })
+}
+
+/// What is deprioritised as a whole, which needs no trial.
+fn without_trial(root: &Root, config: &PlacementConfig, groups: &Groups) -> String {
+    let mut text = String::new();
+    if config.sessions && autogroup::is_enabled(root) {
+        text += "; sessions as a whole by their autogroups' nice values, without a trial";
+    }
+    if groups.has_units() {
+        text += "; units of systemd by their weights, without a trial";
+    }
+    text
 }
 
 /// The interface for samples of threads where it is not the default, and advice where it is not the configured one.
@@ -148,6 +155,7 @@ mod tests {
     use super::*;
     use crate::Enabled;
     use crate::placement::automatic::{Caller, decision};
+    use brisk_sys::test_trees::root_of;
 
     fn support_of(root: &Root, config: &PlacementConfig) -> Support {
         support(root, config, &machine(root), &decision(root, config, None, Caller::Daemon))
@@ -164,6 +172,28 @@ mod tests {
         fs::write(root.path("/proc/self/schedstat"), "1 2 3\n").unwrap();
         assert_eq!(state(&enabled), SupportState::Active);
         assert_eq!(state(&PlacementConfig::default()), SupportState::Available);
+    }
+
+    // Verifies ON-4.
+    #[test]
+    fn steps_without_a_trial_and_an_unused_tree_are_told() {
+        let enabled = PlacementConfig { enabled: Enabled::On, ..PlacementConfig::default() };
+        let tree = PlacementConfig { groups: "/tmp/x".parse().unwrap(), ..enabled.clone() };
+        let masks = "bulk threads are restricted by masks and nice values where a trial shows that it helps";
+        let sessions = "; sessions as a whole by their autogroups' nice values, without a trial";
+        let unused = "; placement.groups = \"/tmp/x\" is not used: /tmp/x is in no mounted cgroup v2 hierarchy";
+        for (config, has_autogroups, expected) in [
+            (&enabled, false, masks.to_owned()),
+            (&enabled, true, format!("{masks}{sessions}")),
+            (&PlacementConfig { sessions: false, ..enabled.clone() }, true, masks.to_owned()),
+            (&tree, true, format!("{masks}{sessions}{unused}")),
+        ] {
+            let autogroup = if has_autogroups { "1\n" } else { "0\n" };
+            let files = [("proc/self/schedstat", "1 2 3\n"), ("proc/sys/kernel/sched_autogroup_enabled", autogroup)];
+            let (_folder, root) = root_of(&files);
+            let reason = support_of(&root, config).reason;
+            assert!(reason.ends_with(&expected), "{reason}");
+        }
     }
 
     // Verifies PLACE-1.

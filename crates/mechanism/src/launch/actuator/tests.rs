@@ -258,7 +258,7 @@ fn frequencies_are_left_to_another_manager_unless_configured() {
     let beside_tuned = LaunchDevice { managers: Some("tuned (process 7)".to_owned()), ..device(&[ondemand(100_000)]) };
     let plan = LaunchPlan::of(&beside_tuned, &LaunchConfig::default());
     assert!(plan.choices.is_empty() && plan.support.state == SupportState::Available, "{:?}", plan.support);
-    assert!(plan.support.reason.starts_with("off (auto): this is left to tuned (process 7); kick on policy0"));
+    assert!(plan.support.reason.starts_with("auto: this is left to tuned (process 7); kick on policy0"));
     assert_eq!(plan.support.advice, "Set launch.enabled = true to act beside it.");
     let wanted = LaunchConfig { enabled: Enabled::On, ..LaunchConfig::default() };
     assert_eq!(LaunchPlan::of(&beside_tuned, &wanted).support.state, SupportState::Active);

@@ -103,6 +103,11 @@ pub fn protection(config: &KillerConfig, is_android: bool) -> Protection {
     protection
 }
 
+/// The lowest `oom_score_adj` that would be killed under this memory pressure, if a process must be; `None` when none would be.
+pub fn adj_threshold(config: &KillerConfig, memory_pressure: &MemoryPressure) -> Option<i16> {
+    if config.by_headroom { Some(i16::MIN) } else { victim::adj_threshold(config.mode, memory_pressure) }
+}
+
 /// The victim among candidates of at least `threshold`, if any. `group_of` reads a process's control group; it is called only
 /// for would-be victims.
 pub fn choose(
@@ -112,6 +117,19 @@ pub fn choose(
     candidates: &mut [Candidate],
     (protection, group_of): (&Protection, &dyn Fn(u32) -> Option<String>),
 ) -> Option<Victim> {
+    let is_spared = |victim: &Victim| group_of(victim.pid).is_some_and(|group| protection.has_group(&group));
+    let victims = order(config, &sample.memory_pressure, threshold, candidates, protection);
+    victims.into_iter().find(|victim| !is_spared(victim))
+}
+
+/// The candidates of at least `threshold` that may be killed under `config`, the first victim first.
+pub fn order(
+    config: &KillerConfig,
+    memory_pressure: &MemoryPressure,
+    threshold: i16,
+    candidates: &mut [Candidate],
+    protection: &Protection,
+) -> Vec<Victim> {
     match config.mode {
         VictimMode::Brisk => set_return_probabilities(candidates),
         // Android raises the adj with the time in the background.
@@ -119,10 +137,7 @@ pub fn choose(
         _ => {}
     }
     let choice = VictimChoice { mode: config.mode, threshold, by_class: config.by_class };
-    let is_spared = |victim: &Victim| group_of(victim.pid).is_some_and(|group| protection.has_group(&group));
-    victim::order_by(choice, candidates, &sample.memory_pressure, protection)
-        .into_iter()
-        .find(|victim| !is_spared(victim))
+    victim::order_by(choice, candidates, memory_pressure, protection)
 }
 
 /// Within a class, a system that maintains `oom_score_adj` raises it with the time since an application was in the foreground.
@@ -261,6 +276,41 @@ mod tests {
                 expected_ms,
                 "{config:?} {headroom_kib} {cpu_count}"
             );
+        }
+    }
+
+    // Verifies MEMORY-3.
+    #[test]
+    fn the_order_follows_the_configuration() {
+        let one = |pid, oom_score_adj, rss_anonymous_kib| Candidate {
+            pid,
+            name: format!("application{pid}"),
+            uid: Some(0),
+            oom_score_adj,
+            rss_kib: rss_anonymous_kib,
+            rss_anonymous_kib,
+            ..Candidate::default()
+        };
+        let candidates = [one(2, 0, 900), one(3, 900, 100), one(4, 905, 90), one(5, 1, 800)];
+        let brisk = KillerConfig::default();
+        let by_table = KillerConfig { mode: VictimMode::LmkRss, by_class: true, ..brisk.clone() };
+        let by_headroom = KillerConfig { by_headroom: true, ..by_table.clone() };
+        let spared = vec!["application4".parse().unwrap()];
+        for (config, free_kib, expected) in [
+            (brisk.clone(), 0, Some(vec![4, 3, 5])),
+            (KillerConfig { lowest_adj: 500, ..brisk.clone() }, 0, Some(vec![4, 3])),
+            (KillerConfig { protected: spared, ..brisk }, 0, Some(vec![3, 5])),
+            (by_table.clone(), 60_000, Some(vec![3, 4])),
+            (by_table, 90_000, None),
+            (by_headroom, 90_000, Some(vec![3, 4, 5])),
+        ] {
+            let pressure = sample(0, free_kib, 0.0).memory_pressure;
+            let victims = adj_threshold(&config, &pressure).map(|threshold| {
+                let protection = protection(&config, false);
+                let victims = order(&config, &pressure, threshold, &mut candidates.to_vec(), &protection);
+                victims.iter().map(|victim| victim.pid).collect::<Vec<_>>()
+            });
+            assert_eq!(victims, expected, "{config:?}");
         }
     }
 

@@ -47,6 +47,8 @@ pub enum SettingOutcome {
     LeaveAlone,
     /// This device does not support it.
     Unsupported,
+    /// It is configured, but cannot have this value here: nothing of the plan is applied.
+    Refused,
 }
 
 /// One thing that could be set.
@@ -79,12 +81,7 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// What `arm` would set on a device with these facts.
-    pub fn of(facts: &MemoryDevice, arm: ZramPlan) -> Self {
-        Self::from_config(facts, &ZramConfig { plan: arm, ..ZramConfig::default() })
-    }
-
-    /// What would be set there under the configuration `config`.
+    /// What would be set under `config` on a device with these facts.
     pub fn from_config(facts: &MemoryDevice, config: &ZramConfig) -> Self {
         let arm = config.plan;
         let planner = Planner { facts, arm, config, place: ZramAvailability::of(facts) };
@@ -105,6 +102,12 @@ impl MemoryPlan {
     /// What would be changed.
     pub fn changes(&self) -> impl Iterator<Item = &Setting> {
         self.settings.iter().filter(|setting| setting.outcome == SettingOutcome::Change)
+    }
+
+    /// Why the plan cannot be applied as configured.
+    pub fn refusal(&self) -> Option<&str> {
+        let refused = self.settings.iter().find(|setting| setting.outcome == SettingOutcome::Refused);
+        refused.map(|setting| setting.reason.as_str())
     }
 
     /// The setting of this name.
@@ -152,6 +155,10 @@ impl Planner<'_> {
 
     fn algorithm(&self) -> Setting {
         let now = self.zram().and_then(|zram| zram.algorithm.clone());
+        if let Some(reason) = self.algorithm_refusal() {
+            let outcome = SettingOutcome::Refused;
+            return Setting { name: "zram algorithm", file: None, now, planned: None, outcome, reason };
+        }
         self.of_device("zram algorithm", "comp_algorithm", now, |planner| {
             let configured = [planner.config.algorithm.as_str()];
             let (wanted, why) = match planner.arm {
@@ -172,6 +179,19 @@ impl Planner<'_> {
             let name = name.ok_or("the kernel offers none of the wanted algorithms")?;
             Ok(((*name).to_owned(), format!("of {}: {why}", offered.join(", "))))
         })
+    }
+
+    /// Why the configured algorithm cannot be set; `None` without one, and where the device does not exist yet.
+    fn algorithm_refusal(&self) -> Option<String> {
+        let configured = Some(&self.config.algorithm).filter(|configured| !configured.is_empty())?;
+        let zram = self.zram().filter(|_| self.place.is_free())?;
+        // A kernel that offers no choice has only lzo.
+        let only = ["lzo".to_owned()];
+        let offered = if zram.algorithms_offered.is_empty() { &only[..] } else { &zram.algorithms_offered };
+        let refusal = || {
+            format!("memory.zram.algorithm \"{configured}\" is not offered by {} ({})", zram.name, offered.join(", "))
+        };
+        (!offered.contains(configured)).then(refusal)
     }
 
     fn streams(&self) -> Setting {

@@ -45,8 +45,12 @@ fn owner(name: &'static str, device: &str) -> ZramOwner {
     ZramOwner { name, files: vec!["/etc/its.conf".into()], devices }
 }
 
+fn plan_of(facts: &MemoryDevice, arm: ZramPlan) -> MemoryPlan {
+    MemoryPlan::from_config(facts, &ZramConfig { plan: arm, ..ZramConfig::default() })
+}
+
 fn changes(facts: &MemoryDevice, arm: ZramPlan) -> Vec<(&'static str, String)> {
-    MemoryPlan::of(facts, arm).changes().map(|setting| (setting.name, setting.planned.clone().unwrap())).collect()
+    plan_of(facts, arm).changes().map(|setting| (setting.name, setting.planned.clone().unwrap())).collect()
 }
 
 // Verifies MEMORY-1.
@@ -63,7 +67,7 @@ fn a_phones_zram_is_three_quarters_of_memory_with_settings() {
         ("multi-generational LRU", "y"),
     ];
     assert_eq!(changes(&phone(), ZramPlan::Brisk), expected.map(|(name, value)| (name, value.to_owned())));
-    assert!(MemoryPlan::of(&phone(), ZramPlan::Brisk).settings.iter().all(|setting| !setting.reason.is_empty()));
+    assert!(plan_of(&phone(), ZramPlan::Brisk).settings.iter().all(|setting| !setting.reason.is_empty()));
 }
 
 // Verifies MEMORY-9.
@@ -90,7 +94,7 @@ fn another_owners_device_is_left_alone() {
         (android, "zram0 is swap already and belongs to Android's init (/etc/its.conf): it is left alone"),
     ] {
         for arm in [ZramPlan::Brisk, ZramPlan::Paper] {
-            let plan = MemoryPlan::of(&facts, arm);
+            let plan = plan_of(&facts, arm);
             assert_eq!(plan.setting("zram device").unwrap().reason, reason);
             let touched: Vec<_> = plan.changes().filter(|setting| setting.name.contains("zram")).collect();
             assert!(touched.is_empty(), "{touched:?}");
@@ -113,7 +117,7 @@ fn the_zram_device_is_unused_new_or_of_the_module() {
         (MemoryDevice { zram: Err("zram0 is odd".into()), ..phone() }, SettingOutcome::Unsupported, "zram0 is odd"),
         (MemoryDevice { swaps: Err("no swaps".into()), ..phone() }, SettingOutcome::Unsupported, "no swaps"),
     ] {
-        let plan = MemoryPlan::of(&facts, ZramPlan::Brisk);
+        let plan = plan_of(&facts, ZramPlan::Brisk);
         let device = plan.setting("zram device").unwrap();
         assert!(device.outcome == outcome && device.reason.contains(reason), "{device:?}");
         let size = plan.setting("zram size").unwrap();
@@ -160,7 +164,7 @@ fn each_setting_follows_from_the_device() {
         (with(|facts| facts.tunables.lru_gen = None), "multi-generational LRU", None),
         (phone(), "min_free_kbytes", None),
     ] {
-        let plan = MemoryPlan::of(&facts, ZramPlan::Brisk);
+        let plan = plan_of(&facts, ZramPlan::Brisk);
         let setting = plan.setting(name).unwrap();
         assert_eq!(setting.planned.as_deref(), planned, "{setting:?}");
     }
@@ -169,7 +173,7 @@ fn each_setting_follows_from_the_device() {
 // Verifies MEMORY-6.
 #[test]
 fn pages_are_written_back_only_where_configured() {
-    assert!(MemoryPlan::of(&phone(), ZramPlan::Brisk).setting("zram backing device").is_none());
+    assert!(plan_of(&phone(), ZramPlan::Brisk).setting("zram backing device").is_none());
     let config = ZramConfig { backing_device: "/dev/mmcblk0p9".into(), ..ZramConfig::default() };
     let mut facts = phone();
     facts.zram.as_mut().unwrap()[0].writeback = true;
@@ -210,7 +214,7 @@ proptest! {
     // Verifies MEMORY-1.
     #[test]
     fn any_device_gets_a_valid_plan(facts in any_facts(), paper in any::<bool>()) {
-        let plan = MemoryPlan::of(&facts, if paper { ZramPlan::Paper } else { ZramPlan::Brisk });
+        let plan = plan_of(&facts, if paper { ZramPlan::Paper } else { ZramPlan::Brisk });
         let total_kib = facts.memory.as_ref().unwrap().total_kib;
         let foreign = !facts.owners.is_empty() || facts.swaps.as_ref().unwrap().iter().any(|swap| swap.zram_name().is_some());
         let swappiness_limit = if facts.kernel >= Some((5, 8)) { 200 } else { 100 };

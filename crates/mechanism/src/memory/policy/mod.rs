@@ -288,22 +288,28 @@ impl MemoryPolicy {
         self.update_parts();
         let mut work = Vec::new();
         if !self.plan.held().is_empty() {
-            let held: Vec<String> =
-                self.plan.held().iter().map(|change| format!("{} is {}", change.target, change.value)).collect();
+            let text = |Change { target, value, .. }: &Change| format!("{target} is {}", target.with_unit(value));
+            let held: Vec<String> = self.plan.held().iter().map(text).collect();
             work.push(held.join(", "));
         }
         work.extend(
             self.plan
                 .stuck()
                 .iter()
-                .map(|Change { target, value, .. }| format!("{target} is still {value}: restore failed; will retry")),
+                .map(|Change { target, value, .. }| (target, target.with_unit(value)))
+                .map(|(target, value)| format!("{target} is still {value}: restore failed; will retry")),
         );
         work.extend(self.killer_pid.map(|pid| format!("the killer is process {pid}")));
         if self.restraint.is_watched {
             work.push("background groups that grow while foreground groups wait for memory are held back".to_owned());
         }
         self.since = self.since.filter(|_| !work.is_empty()).or((!work.is_empty()).then_some(now));
+        let is_off = !self.config.zram.enabled.is_on() && !self.config.killer.enabled.is_on();
         self.support = match work.is_empty() {
+            true if is_off && self.device_support.state == SupportState::Available => {
+                let reason = format!("off (zram, killer); {}", self.device_support.reason);
+                Support { reason, ..self.device_support.clone() }
+            }
             true => self.device_support.clone(),
             false => Support { state: SupportState::Active, reason: work.join("; "), advice: String::new() },
         };

@@ -307,17 +307,35 @@ fn groups_are_limited_once_while_tasks_wait_for_memory() {
 
 // Verifies ON-4.
 #[test]
+fn what_is_off_is_called_off() {
+    let zram = [
+        ("proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n"),
+        ("proc/meminfo", "MemTotal: 1000000 kB\nMemFree: 500000 kB\n"),
+        ("sys/block/zram0/disksize", "0\n"),
+        ("sys/block/zram0/comp_algorithm", "lzo [lz4]\n"),
+    ];
+    let mut config = MemoryConfig::default();
+    config.zram.size_kib = 65_536;
+    let mut device = Device::refusing(&[]);
+    device.probe(&zram, config.clone(), true);
+    let reason = device.policy.support().reason.clone();
+    let expected = "off (zram, killer); zram0 is there and not in use; `brisk memory apply` would set ";
+    assert!(reason.starts_with(expected) && reason.contains("zram size 65536 KiB"), "{reason}");
+    config.zram.enabled = Enabled::On;
+    device.probe(&zram, config, true);
+    let reason = device.policy.support().reason.clone();
+    assert!(reason.contains("size of zram0 is 65536 KiB") && !reason.contains("off"), "{reason}");
+}
+
+// Verifies ON-4.
+#[test]
 fn each_part_reports_whether_it_is_on_and_why() {
     let mut device = Device::refusing(&[]);
     let parts = |device: &Device| -> Vec<(String, bool)> {
         device.policy.parts().iter().map(|part| (part.reason.clone(), part.on)).collect()
     };
     device.configure(MemoryConfig::default());
-    assert!(
-        parts(&device).iter().all(|(reason, on)| !on && reason.starts_with("off (auto): ")),
-        "{:?}",
-        parts(&device)
-    );
+    assert!(parts(&device).iter().all(|(reason, on)| !on && reason.starts_with("auto: ")), "{:?}", parts(&device));
     let mut both = with_killer(0);
     both.zram.enabled = Enabled::On;
     device.configure(both);

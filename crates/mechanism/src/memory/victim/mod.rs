@@ -238,17 +238,6 @@ pub struct VictimChoice {
     pub by_class: bool,
 }
 
-/// The processes that would be killed, in this order.
-pub fn order(
-    mode: VictimMode,
-    candidates: &[Candidate],
-    memory_pressure: &MemoryPressure,
-    protection: &Protection,
-) -> Vec<Victim> {
-    let Some(threshold) = adj_threshold(mode, memory_pressure) else { return Vec::new() };
-    order_by(VictimChoice { mode, threshold, by_class: false }, candidates, memory_pressure, protection)
-}
-
 /// The processes that would be killed by `choice`, in this order.
 pub fn order_by(
     choice: VictimChoice,

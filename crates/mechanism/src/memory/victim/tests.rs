@@ -19,6 +19,16 @@ fn app(pid: u32, oom_score_adj: i16, rss_anonymous_kib: u64, swap_kib: u64) -> C
     }
 }
 
+fn order(
+    mode: VictimMode,
+    candidates: &[Candidate],
+    memory_pressure: &MemoryPressure,
+    protection: &Protection,
+) -> Vec<Victim> {
+    let Some(threshold) = adj_threshold(mode, memory_pressure) else { return Vec::new() };
+    order_by(VictimChoice { mode, threshold, by_class: false }, candidates, memory_pressure, protection)
+}
+
 fn pids(mode: VictimMode, candidates: &[Candidate], memory_pressure: &MemoryPressure) -> Vec<u32> {
     order(mode, candidates, memory_pressure, &Protection::of_system(true)).iter().map(|victim| victim.pid).collect()
 }

@@ -32,7 +32,7 @@ impl PlacementPolicy {
                 self.release_all(&reason, decisions);
                 self.contention.stop(&reason, decisions);
                 let managers = self.deference.managers().unwrap_or_default();
-                let reason = format!("off (auto): this is left to {managers}");
+                let reason = format!("auto: this is left to {managers}");
                 tracing::info!("placement: {reason}");
                 let advice = "Set placement.enabled = true to have both.".to_owned();
                 self.support = Support { state: SupportState::Available, reason, advice };

@@ -191,6 +191,13 @@ impl Groups {
         Self { mounts, tree, units, has_unreachable_units, unsupported_reason }
     }
 
+    /// Why the sub-tree that `choice` names is not used; `None` where it is, and where it names none.
+    pub fn unused_tree(&self, choice: &GroupChoice) -> Option<String> {
+        let GroupChoice::Tree(folder) = choice else { return None };
+        let why = self.unsupported_reason.as_ref()?;
+        Some(format!("placement.groups = \"{}\" is not used: {why}", folder.display()))
+    }
+
     /// Answers for several threads below `root` in one sample.
     pub fn at<'a>(&'a self, root: &'a Root) -> MembershipCache<'a> {
         MembershipCache { groups: self, root, known: BTreeMap::new(), weighed: WeightedGroups::of(root, self) }

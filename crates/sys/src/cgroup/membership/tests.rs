@@ -108,6 +108,14 @@ fn a_missing_or_undelegated_tree_is_refused_with_the_reason() {
     assert!(unsupported_reason(&[V2, systemd, ("/sys/fs/cgroup/kiosk/", "")]).contains("is not delegated"));
     let manager = ("/sys/fs/cgroup/kiosk/init.scope/cgroup.procs", "1");
     assert_eq!(unsupported_reason(&[V2, manager]), "/sys/fs/cgroup/kiosk is managed by a systemd of its own");
+    let unused = Groups::of(&root_of(&[V1]).1, &tree).unused_tree(&tree);
+    assert_eq!(
+        unused.as_deref(),
+        Some(
+            "placement.groups = \"/sys/fs/cgroup/kiosk\" is not used: /sys/fs/cgroup/kiosk is in no mounted cgroup v2 hierarchy"
+        )
+    );
+    assert_eq!(Groups::of(&root_of(&[V1]).1, &GroupChoice::Off).unused_tree(&GroupChoice::Off), None);
     assert_eq!(unsupported_reason(&[V2]), "no control group can be written here");
     let with = |controllers| unsupported_reason(&[V2, ("/sys/fs/cgroup/kiosk/cgroup.controllers", controllers)]);
     assert_eq!(with("cpu memory"), "");

@@ -76,7 +76,7 @@ fn defers_to_a_new_manager_until_it_has_been_gone_for_a_while() {
     );
     assert_eq!(decisions[0].reason, "tuned has started");
     let reason = daemon.policy.support().reason.clone();
-    assert!(reason.starts_with("off (auto): this is left to tuned (process 7), which has started; "), "{reason}");
+    assert!(reason.starts_with("auto: this is left to tuned (process 7), which has started; "), "{reason}");
     assert!(!daemon.is_on() && daemon.policy.activity().is_none());
     assert_eq!(daemon.policy.interest(), Interest::default(), "only the timer wakes the daemon");
     assert!(ask(&mut daemon.policy, at(4_000), &process(ProcessEventKind::Exec, 6, "mail")).is_empty());

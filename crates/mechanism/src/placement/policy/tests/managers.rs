@@ -68,7 +68,7 @@ fn priorities_are_left_to_a_manager_that_starts() {
     assert_eq!(decisions[0].action, Action::Release { target: Target::Autogroup(12) });
     assert_eq!(decisions[0].reason, "ananicy has started");
     let reason = &policy.support.reason;
-    assert!(reason.starts_with("off (auto): this is left to ananicy (process 7)"), "{reason}");
+    assert!(reason.starts_with("auto: this is left to ananicy (process 7)"), "{reason}");
     assert!(!policy.is_on() && policy.interest() == Interest::default());
 
     // The manager restarts: nothing is switched. After 120 s without it, the device is probed again.
