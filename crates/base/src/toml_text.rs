@@ -81,6 +81,18 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     read.map_err(|error| error.in_text(text))
 }
 
+/// Line and column, as of [`position`], of the value with the dotted `name` in the TOML `text`.
+pub fn position_of(text: &str, name: &str) -> Option<(usize, usize)> {
+    let table = DeTable::parse(text).ok()?.into_inner();
+    let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
+    let mut value = table.get(first)?;
+    for key in rest.into_iter().flat_map(|rest| rest.split('.')) {
+        let DeValue::Table(section) = value.get_ref() else { return None };
+        value = section.get(key)?;
+    }
+    Some(position(text.as_bytes(), value.span().start))
+}
+
 /// Line and column of the byte `offset`, both from 1, the column in characters.
 pub fn position(text: &[u8], offset: usize) -> (usize, usize) {
     let before = &text[..offset.min(text.len())];

@@ -50,14 +50,6 @@ pub enum ConfigError {
         /// What is wrong and what is expected.
         message: String,
     },
-    /// Two values exclude each other.
-    #[error("{}: {message}", path.display())]
-    Conflict {
-        /// The file that sets one of them.
-        path: PathBuf,
-        /// Both values.
-        message: String,
-    },
 }
 
 impl ConfigError {

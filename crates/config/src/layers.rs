@@ -119,7 +119,7 @@ impl Layers {
 
     /// Reads `files`; the file in `replaced` is assumed to hold the given text.
     fn of(files: Vec<PathBuf>, replaced: Option<(&Path, &str)>) -> Result<Self, ConfigError> {
-        let mut settings = BTreeMap::new();
+        let (mut settings, mut texts) = (BTreeMap::new(), BTreeMap::new());
         let defaults = Table::try_from(Config::default()).unwrap_or_default();
         record(&mut settings, "", &defaults, None);
         for file in &files {
@@ -131,25 +131,28 @@ impl Layers {
             Config::parse(&text).map_err(|error| ConfigError::refused(file, &error))?;
             let table = toml_text::from_str(&text).map_err(|error| ConfigError::refused(file, &error))?;
             record(&mut settings, "", &table, Some(file));
+            texts.insert(file.as_path(), text);
         }
         let last = files.last().map_or(Path::new("built-in defaults"), PathBuf::as_path);
         // Through text again, so that the binary holds only one reader of the configuration.
         let text = assemble(&settings).to_string();
         let config = Config::parse(&text).map_err(|error| ConfigError::refused(last, &error))?;
-        check_order(&settings)?;
+        check_order(&settings, &texts)?;
         Ok(Self { config, files, settings })
     }
 }
 
-/// Checks the pairs of [`ORDERED`], which can come from two files.
-fn check_order(settings: &BTreeMap<String, Setting>) -> Result<(), ConfigError> {
+/// Checks the pairs of [`ORDERED`], which can come from two files, whose texts are `texts`.
+fn check_order(settings: &BTreeMap<String, Setting>, texts: &BTreeMap<&Path, String>) -> Result<(), ConfigError> {
     for (smaller, larger) in ORDERED {
         let number = |name: &str| settings.get(name).and_then(|setting| setting.value.as_integer());
         let origin = settings.get(smaller).and_then(|setting| setting.origin.clone());
         let (Some(path), Some(small), Some(large)) = (origin, number(smaller), number(larger)) else { continue };
         if small > large {
             let message = format!("{smaller} = {small} is more than {larger} = {large}");
-            return Err(ConfigError::Conflict { path, message });
+            let position = texts.get(path.as_path()).and_then(|text| toml_text::position_of(text, smaller));
+            let (line, column) = position.unwrap_or((1, 1));
+            return Err(ConfigError::Refused { path, line, column, message });
         }
     }
     Ok(())
@@ -361,11 +364,11 @@ mod tests {
             ),
             (
                 "[memory.killer]\nstall_ms = 1000",
-                ": memory.killer.stall_ms = 1000 is more than memory.killer.window_ms = 500",
+                ":2:12: memory.killer.stall_ms = 1000 is more than memory.killer.window_ms = 500",
             ),
             (
                 "[launch.end]\nminimum_ms = 5000",
-                ": launch.end.minimum_ms = 5000 is more than launch.end.deadline_ms = 3000",
+                ":2:14: launch.end.minimum_ms = 5000 is more than launch.end.deadline_ms = 3000",
             ),
         ] {
             let (_folder, root) = tree(&[("etc/brisk/brisk.toml", text)]);
