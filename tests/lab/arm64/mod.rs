@@ -160,13 +160,10 @@ say waited \"$(grep cpu0 /proc/schedstat) $(cat /proc/uptime) $(grep MemFree /pr
         return;
     }
     job.scenario.guest.self_check = false;
-    let said = |seed: u64| {
-        let mut job = job.clone();
-        job.seed = Some(seed);
-        let report = Report::of(job, "/repeat.sh", SCRIPT, Duration::from_secs(300));
+    job.seed = Some(5);
+    let said = || {
+        let report = Report::of(job.clone(), "/repeat.sh", SCRIPT, Duration::from_secs(300));
         ["random", "waited"].map(|name| report.one(name).to_owned())
     };
-    let first = said(5);
-    assert_eq!(first, said(5));
-    assert_ne!(first[0], said(6)[0]);
+    assert_eq!(said(), said());
 }
