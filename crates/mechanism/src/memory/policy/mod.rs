@@ -292,13 +292,10 @@ impl MemoryPolicy {
             let held: Vec<String> = self.plan.held().iter().map(text).collect();
             work.push(held.join(", "));
         }
-        work.extend(
-            self.plan
-                .stuck()
-                .iter()
-                .map(|Change { target, value, .. }| (target, target.with_unit(value)))
-                .map(|(target, value)| format!("{target} is still {value}: restore failed; will retry")),
-        );
+        let text = |Change { target, value, .. }: &Change| {
+            format!("{target} is still {}: restore failed; will retry", target.with_unit(value))
+        };
+        work.extend(self.plan.stuck().iter().map(text));
         work.extend(self.killer_pid.map(|pid| format!("the killer is process {pid}")));
         if self.restraint.is_watched {
             work.push("background groups that grow while foreground groups wait for memory are held back".to_owned());
