@@ -25,7 +25,7 @@ impl Executor {
         let leased = self.lease_effective_value(now, target);
         // Even if it failed, an earlier failed restore of this target is superseded.
         let known = self.known.entry(target.clone()).or_default();
-        (known.has_failed_restore, known.waiting) = (false, Vec::new());
+        (known.failed_restores, known.waiting) = (0, Vec::new());
         if leased.is_err() {
             self.claims.remove(target, owner);
             self.fall_back(now, target);

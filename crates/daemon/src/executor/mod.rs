@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tracing::Level;
 
 use brisk_mechanism::{Action, Decision, Effect, Outcome, Preview};
 use brisk_sys::{BootTime, Root, Target, Tunable};
@@ -78,8 +79,8 @@ struct TargetState {
     waiting: Vec<&'static str>,
     /// Its last error, so that the same error at every launch is reported once.
     fault: Option<String>,
-    /// Its restore has failed so far.
-    has_failed_restore: bool,
+    /// How often its restore has failed so far.
+    failed_restores: u32,
 }
 
 impl Executor {
@@ -176,7 +177,7 @@ impl Executor {
         // A thread may exit at any time; the device has not changed then.
         let has_ended = matches!(outcome.effect, Effect::Missing(_)) && target.thread().is_some();
         let fault = outcome.error().filter(|_| !has_ended).map(str::to_owned);
-        let has_failed_restore = self.known.get(target).is_some_and(|known| known.has_failed_restore);
+        let has_failed_restore = self.known.get(target).is_some_and(|known| known.failed_restores > 0);
         if outcome.held.is_none() && fault.is_none() && !has_failed_restore {
             self.known.remove(target);
         } else {
@@ -331,7 +332,7 @@ impl Executor {
         let Restoration { target, original, outcome } = restoration;
         let known = self.known.entry(target.clone()).or_default();
         let journal::RestoreOutcome::Refused { error } = outcome else {
-            if std::mem::take(&mut known.has_failed_restore) {
+            if std::mem::take(&mut known.failed_restores) > 0 {
                 self.has_restored_late = true;
                 tracing::info!("{target}: restored after an earlier failure");
             }
@@ -344,17 +345,11 @@ impl Executor {
             }
             return Effect::Written;
         };
-        let is_known = std::mem::replace(&mut known.has_failed_restore, true);
-        if matches!(target, Target::CpuAffinity { .. }) {
-            // While a CPU is offline the kernel restores only the online part of a mask, and the rest when it is online again.
-            tracing::debug!("{target}: restore incomplete, will retry: {error}");
-        } else if self.waits_for_swap(target) {
-            tracing::debug!("{target}: restore waits until swap is off: {error}");
-        } else if let (Target::ZramSwap(_), false) = (target, is_known) {
-            // As promised where its content does not fit into memory: brisk is not at fault.
-            tracing::warn!("{target}: restore failed, will retry: {error}");
-        } else if !is_known {
-            tracing::error!("{target}: restore failed, will retry: {error}");
+        known.failed_restores = known.failed_restores.saturating_add(1);
+        match failed_restore_level(target, known.failed_restores, self.waits_for_swap(target)) {
+            Level::ERROR => tracing::error!("{target}: restore failed, will retry: {error}"),
+            Level::WARN => tracing::warn!("{target}: restore failed, will retry: {error}"),
+            _ => tracing::debug!("{target}: restore incomplete, will retry: {error}"),
         }
         Effect::Refused(error.clone())
     }
@@ -364,7 +359,7 @@ impl Executor {
         let (Target::ZramAlgorithm(name) | Target::ZramBacking(name) | Target::ZramSize(name)) = target else {
             return false;
         };
-        self.known.get(&Target::ZramSwap(name.clone())).is_some_and(|known| known.has_failed_restore)
+        self.known.get(&Target::ZramSwap(name.clone())).is_some_and(|known| known.failed_restores > 0)
     }
 }
 
@@ -383,6 +378,24 @@ fn target_of(action: &Action) -> &Target {
         | Action::Disinherit { target, .. }
         | Action::Rewrite { target }
         | Action::Pulse { target, .. } => target,
+    }
+}
+
+/// How the failure of a restore is logged that has failed `failures` times, this one included: once, unless more are to be
+/// expected. `waits_for_swap`: see [`Executor::waits_for_swap`].
+fn failed_restore_level(target: &Target, failures: u32, waits_for_swap: bool) -> Level {
+    match (target, failures) {
+        // While a CPU is offline the kernel restores only the online part of a mask, and the rest when it is online again.
+        (Target::CpuAffinity { .. }, _) => Level::DEBUG,
+        _ if waits_for_swap => Level::DEBUG,
+        // As promised where its content does not fit into memory: brisk is not at fault.
+        (Target::ZramSwap(_), 1) => Level::WARN,
+        // A killed process stays in its group until the kernel has freed its memory.
+        (Target::Group(_), 1) => Level::DEBUG,
+        (Target::Group(_), 2) => Level::ERROR,
+        (Target::Group(_), _) => Level::DEBUG,
+        (_, 1) => Level::ERROR,
+        _ => Level::DEBUG,
     }
 }
 
@@ -464,5 +477,23 @@ mod tests {
         printed.read_to_string(&mut text).unwrap();
         assert_eq!(text.lines().next(), Some(format!("launch: would lease {A} at 2: why").as_str()), "{text}");
         assert_eq!(text.lines().count(), 4 + 3 + 1, "leases, those whose deadline passed, and a release: {text}");
+    }
+
+    // Verifies UNDO-6.
+    #[test]
+    fn a_failed_restore_is_logged_once_unless_it_is_to_be_expected() {
+        let mask = Target::CpuAffinity { tid: 7, start_time_ticks: 1 };
+        let (debug, warning, error) = (Level::DEBUG, Level::WARN, Level::ERROR);
+        for (target, waits_for_swap, expected) in [
+            (Target::Tunable(A.into()), false, [error, debug, debug]),
+            (Target::Group("/sys/fs/cgroup/brisk-threads".into()), false, [debug, error, debug]),
+            (Target::ZramSwap("zram0".into()), false, [warning, debug, debug]),
+            (Target::ZramSize("zram0".into()), false, [error, debug, debug]),
+            (Target::ZramSize("zram0".into()), true, [debug, debug, debug]),
+            (mask, false, [debug, debug, debug]),
+        ] {
+            let levels = [1, 2, 3].map(|failures| failed_restore_level(&target, failures, waits_for_swap));
+            assert_eq!(levels, expected, "{target}");
+        }
     }
 }
