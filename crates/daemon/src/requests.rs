@@ -47,7 +47,7 @@ impl Engine {
                 self.with_real_time_priority(|engine| {
                     engine.dispatch(now, &Event::LaunchAnnounced { process, application })
                 });
-                self.subscriptions.threads.sample_now(now);
+                self.sample_new_foreground(now);
                 Ok(json!({ "support": self.launch_support() }))
             }
             Request::LaunchFinished { application } => {

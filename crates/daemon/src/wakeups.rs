@@ -163,7 +163,7 @@ impl Engine {
         match self.subscriptions.sessions.as_mut().map(Sessions::pids) {
             Some(Ok(pids)) => {
                 self.dispatch(now, &Event::Session { pids });
-                self.subscriptions.threads.sample_now(now);
+                self.sample_new_foreground(now);
             }
             Some(Err(error)) => tracing::warn!("{}", error.with_advice()),
             None => {}
@@ -179,7 +179,13 @@ impl Engine {
         });
         let event = Event::Foreground { processes: processes.collect() };
         self.dispatch(now, &event);
-        self.subscriptions.threads.sample_now(now);
+        self.sample_new_foreground(now);
+    }
+
+    pub(super) fn sample_new_foreground(&mut self, now: BootTime) {
+        if self.mechanisms.interest().samples_new_foreground {
+            self.subscriptions.threads.sample_now(now);
+        }
     }
 
     pub(super) fn handle_exit(&mut self, now: BootTime, pid: u32) {

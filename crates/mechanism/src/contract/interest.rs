@@ -21,6 +21,8 @@ pub struct Interest {
     pub load_period: Option<Duration>,
     /// The period of thread samples.
     pub sampling_period: Option<Duration>,
+    /// A sample of all threads, quiet or not, as soon as the foreground has changed.
+    pub samples_new_foreground: bool,
     /// Memory stalls of at least this length.
     pub stall: Option<Stall>,
 }
@@ -52,6 +54,7 @@ impl Interest {
             session: self.session || other.session,
             load_period: shorter(self.load_period, other.load_period),
             sampling_period: shorter(self.sampling_period, other.sampling_period),
+            samples_new_foreground: self.samples_new_foreground || other.samples_new_foreground,
             stall: match (self.stall, other.stall) {
                 (Some(one), Some(other)) => Some(one.sooner(other)),
                 (one, other) => one.or(other),
@@ -132,6 +135,7 @@ mod tests {
             session: true,
             load_period: Some(Duration::from_millis(20)),
             sampling_period: Some(Duration::from_millis(100)),
+            samples_new_foreground: true,
             stall: Some(Stall { stall_us: 50_000, window_us: 1_000_000 }),
         };
         let sooner = Stall { stall_us: 10_000, window_us: 500_000 };
@@ -139,7 +143,7 @@ mod tests {
         let both = one.and(two);
         assert!(both.kinds.contains(ProcessEventKind::Exec) && both.kinds.contains(ProcessEventKind::Exit));
         assert!(!both.kinds.contains(ProcessEventKind::Fork));
-        assert!(both.facts.uid && !both.facts.stat && both.foreground && both.session);
+        assert!(both.facts.uid && !both.facts.stat && both.foreground && both.session && both.samples_new_foreground);
         assert_eq!(both.load_period, Some(Duration::from_millis(20)));
         assert_eq!(both.sampling_period, Some(Duration::from_millis(100)));
         assert_eq!((both.stall, two.and(one).stall), (Some(sooner), Some(sooner)));

@@ -1,12 +1,14 @@
-//! Whether placement is on: as the user says, or automatically where sessions (autogroups) or units of systemd compete as one and
-//! no other manager sets priorities. Those of bulk threads can then be deprioritised as a whole without a trial.
+//! Whether placement is on: as the user says, or automatically where a gain needs no trial and no other manager sets priorities:
+//! where sessions (autogroups) or units of systemd compete as one, because those of bulk threads are deprioritised as a whole;
+//! and with one CPU, because busy background threads are deprioritised while an application opens.
 
 use super::NAME;
-use super::config::PlacementConfig;
+use super::config::{PlacementConfig, Rule};
 use crate::Enabled;
 use crate::enabled::decide;
 use brisk_sys::Root;
 use brisk_sys::cgroup::membership::Groups;
+use brisk_sys::cpu::hotplug;
 use brisk_sys::memory::process_memory::pids;
 use brisk_sys::sched::autogroup;
 use brisk_sys::sched::scheduling_group::{SchedulingGroup, SchedulingGroups};
@@ -40,22 +42,25 @@ pub(super) fn decision(
     if config.enabled != Enabled::Auto || !on {
         return (on, why);
     }
-    match whole(root, config, caller) {
-        Ok(whole) => (true, format!("auto: each {whole} competes as one")),
+    match gain_without_trial(root, config, caller) {
+        Ok(gain) => (true, format!("auto: {gain}")),
         Err(obstacle) => (false, format!("auto: {obstacle}")),
     }
 }
 
-/// What competes as one and may be deprioritised as a whole.
+/// What may be deprioritised without a trial.
 ///
 /// # Errors
-/// Why nothing does.
-fn whole(root: &Root, config: &PlacementConfig, caller: Caller) -> Result<&'static str, String> {
+/// Why nothing may.
+fn gain_without_trial(root: &Root, config: &PlacementConfig, caller: Caller) -> Result<&'static str, String> {
     let groups = Groups::of(root, &config.groups);
     let has_units = groups.has_units() || groups.has_unreachable_units();
     let has_autogroups = config.sessions && autogroup::is_enabled(root);
     if !has_units && !has_autogroups {
-        return Err(TRIALS.to_owned());
+        return match helps_openings(root, config) {
+            true => Ok("with one CPU, busy background threads are deprioritised while an application opens"),
+            false => Err(TRIALS.to_owned()),
+        };
     }
     if !has_units && !any_session_competes(root) {
         return Err(format!("sessions are in control groups of another manager, which override them, and {TRIALS}"));
@@ -71,7 +76,13 @@ fn whole(root: &Root, config: &PlacementConfig, caller: Caller) -> Result<&'stat
         let what = if has_units { "units" } else { "sessions of other users" };
         return Err(format!("the service may not change {what}; copy placement.conf to {DROP_IN} and start it again"));
     }
-    Ok(if has_units { "unit of systemd" } else { "session" })
+    Ok(if has_units { "each unit of systemd competes as one" } else { "each session competes as one" })
+}
+
+/// True where single threads are deprioritised while an application opens. Between sessions or units that has no effect.
+fn helps_openings(root: &Root, config: &PlacementConfig) -> bool {
+    let has_one_cpu = hotplug::present(root).is_ok_and(|cpus| cpus.len() == 1);
+    has_one_cpu && config.rule == Rule::Brisk && config.opening_ms > 0
 }
 
 /// True where some process competes by its session (autogroup): control groups with a weight take precedence.
@@ -160,6 +171,24 @@ mod tests {
         ] {
             let (on, why) = decided(files, &config, None, caller);
             assert_eq!((on, why.contains(told)), (told.ends_with("competes as one"), true), "{case}: {why}");
+        }
+    }
+
+    // Verifies ON-1.
+    #[test]
+    fn auto_is_on_with_one_cpu_where_nice_values_apply() {
+        let cpus = |list| ("/sys/devices/system/cpu/present", list);
+        let default = PlacementConfig::default;
+        for (case, files, config, on) in [
+            ("one CPU", &[cpus("0\n"), SESSION][..], default(), true),
+            ("its sessions are left alone", &[cpus("0\n"), ON, SESSION, NONE], default(), false),
+            ("two CPUs", &[cpus("0-1\n"), SESSION], default(), false),
+            ("unknown CPUs", &[SESSION], default(), false),
+            ("no opening", &[cpus("0\n"), SESSION], PlacementConfig { opening_ms: 0, ..default() }, false),
+            ("another rule", &[cpus("0\n"), SESSION], PlacementConfig { rule: Rule::Weight, ..default() }, false),
+        ] {
+            let (is_on, why) = decided(files, &config, None, Caller::Daemon);
+            assert!(is_on == on && why.contains("while an application opens") == on, "{case}: {why}");
         }
     }
 

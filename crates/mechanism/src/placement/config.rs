@@ -11,7 +11,8 @@ use brisk_sys::sched::threads::Sensing;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlacementConfig {
-    /// `"auto"`: on where sessions (autogroups) or units of systemd compete as one and no other manager sets priorities.
+    /// `"auto"`: on where sessions (autogroups) or units of systemd compete as one, or there is one CPU, and no other manager
+    /// sets priorities.
     pub enabled: Enabled,
     /// The rule that decides.
     pub rule: Rule,
@@ -28,7 +29,7 @@ pub struct PlacementConfig {
     /// The sampling period while there is a foreground.
     #[serde(deserialize_with = "within::<_, 20, 1_000>")]
     pub sampling_ms: u64,
-    /// The sampling period without a foreground.
+    /// The sampling period without a foreground and, on one CPU, without competitors of it.
     #[serde(deserialize_with = "within::<_, 100, 60_000>")]
     pub idle_sampling_ms: u64,
     /// The kernel interface for samples of threads.

@@ -333,6 +333,7 @@ impl Policy for LaunchPolicy {
             stall: None,
             load_period: samples_load.then(|| Duration::from_millis(self.config.end.load_period_ms)),
             sampling_period: None,
+            samples_new_foreground: false,
         }
     }
 

@@ -46,10 +46,6 @@ const BACK_OFF_LONGEST: Duration = Duration::from_secs(300);
 const CHANGED: &str = "the device or the configuration changed";
 /// For this long after a start a service manager may still move a process into a control group of its own.
 const MAY_BE_MOVED_FOR: Duration = Duration::from_millis(500);
-/// The control groups of threads that begin to work with a new foreground are learned from one sample to the next. Until then no
-/// further group is deprioritised, so these samples follow each other at once. Each delays a frame, so there are few.
-const QUICK_SAMPLES: u32 = 3;
-const QUICK_SAMPLE_MS: u64 = 5;
 /// A foreground with a lower CPU demand is idle.
 const IDLE_DEMAND: f64 = 0.01;
 
@@ -215,12 +211,15 @@ impl PlacementPolicy {
         if self.roster.put_in_foreground(pids) {
             self.release_temporary_masks(decisions);
             self.may_be_moved_until = Some(now + MAY_BE_MOVED_FOR);
-            self.quick_samples = QUICK_SAMPLES;
+            self.quick_samples = sampling::QUICK_SAMPLES;
+            self.update_unknown(now);
             self.update_task_groups(now);
-            // Its groups are wanted with the next sample, in which a new process is met.
-            let roots = self.roster.roots().iter().filter(|pid| !self.unknown.contains(pid)).copied();
-            let roots: Vec<u32> = roots.take(self.maximum()).collect();
-            self.unknown.extend(roots);
+            if !self.is_uncontended() {
+                // Its groups are wanted with the next sample, in which a new process is met.
+                let roots = self.roster.roots().iter().filter(|pid| !self.unknown.contains(pid)).copied();
+                let roots: Vec<u32> = roots.take(self.maximum()).collect();
+                self.unknown.extend(roots);
+            }
             self.on_foreground_changed(now, is_some, decisions);
             self.back_off.clear();
             self.unclear_step = None;
@@ -259,11 +258,7 @@ impl PlacementPolicy {
             self.task_groups.invalidate();
         }
         self.update_online_cpus(online, decisions);
-        self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
-        self.unknown.extend(self.inherited.tids());
-        self.unknown.extend(self.roster.unknown_fork_parents(now));
-        let light: Vec<u32> = self.unknown_light().collect();
-        self.unknown.extend(light);
+        self.update_unknown(now);
         if !self.roster.has_foreground() {
             self.window.clear();
             return self.release_all("there is no foreground", decisions);
@@ -282,6 +277,19 @@ impl PlacementPolicy {
             Rule::Weight => self.apply_weight_rule(now, decisions),
             Rule::Thesis => self.apply_thesis_rule(now, decisions),
         }
+    }
+
+    /// Finds the threads whose facts are read with the next sample. Without a competitor nothing follows from those of the
+    /// foreground.
+    fn update_unknown(&mut self, now: BootTime) {
+        self.unknown.clear();
+        if !self.is_uncontended() {
+            self.unknown = self.roster.unknown(&self.config.excluded_commands, self.maximum());
+            let light: Vec<u32> = self.unknown_light().collect();
+            self.unknown.extend(light);
+        }
+        self.unknown.extend(self.inherited.tids());
+        self.unknown.extend(self.roster.unknown_fork_parents(now));
     }
 
     /// Takes the lowest I/O priority that a thread can get, `None` where nothing is done about storage; and whether packets of
@@ -408,24 +416,11 @@ impl Policy for PlacementPolicy {
         if !self.is_on() {
             return Interest::default();
         }
-        let is_new = self.config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
-        let sampling_ms = match self.roster.has_foreground() {
-            false => self.config.idle_sampling_ms,
-            true if self.quick_samples > 0 && self.may_be_moved() && self.task_groups.has_unknown_siblings() => {
-                QUICK_SAMPLE_MS
-            }
-            // During an opening the step is already in force, and nothing is judged before the opening ends.
-            true if self.opening.is_some() && self.held.is_some() && !self.may_be_moved() => {
-                self.config.sampling_ms * 2
-            }
-            // Twice as often at first, so that a new foreground soon has enough evidence.
-            true if is_new || self.may_be_moved() => self.config.sampling_ms.div_ceil(2),
-            true => self.config.sampling_ms,
-        };
         Interest {
             foreground: true,
             session: true,
-            sampling_period: Some(Duration::from_millis(sampling_ms)),
+            sampling_period: Some(Duration::from_millis(self.sampling_ms())),
+            samples_new_foreground: !self.is_uncontended(),
             ..Interest::default()
         }
     }
@@ -481,6 +476,7 @@ mod light;
 mod managers;
 mod observed;
 mod opening;
+mod sampling;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -252,6 +252,13 @@ impl Roster {
         most_demanding(non_light.filter(is_busy).chain(with_fork_parents).filter(is_included), maximum)
     }
 
+    /// True where a background thread works that is not light, new or excluded ones included, or a fork parent.
+    pub fn has_busy_background(&self) -> bool {
+        let mut non_light = self.non_light.iter().filter_map(|tid| self.members.get(tid));
+        non_light.any(|member| !member.is_foreground && member.statistics.demand() >= ACTIVE_DEMAND)
+            || self.fork_parents.bulk().any(|(pid, _)| self.is_bulk_fork_parent(pid))
+    }
+
     /// Busy foreground threads, which compete with bulk threads.
     pub fn busy_foreground_threads(&self) -> impl Iterator<Item = &Member> {
         let non_light = self.non_light.iter().filter_map(|tid| self.members.get(tid));

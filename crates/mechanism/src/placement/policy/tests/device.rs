@@ -308,6 +308,9 @@ impl Device {
         let mut decisions = Vec::new();
         self.policy.on_event(BootTime::from_milliseconds(self.now_ms), event, &mut decisions);
         self.carry_out(decisions);
+        if let Some(period) = self.policy.interest().sampling_period {
+            self.next_sample_ms = self.next_sample_ms.min(self.now_ms + period.as_millis() as u64);
+        }
     }
 
     /// Carries out the decisions, and reports the outcomes to the policy.

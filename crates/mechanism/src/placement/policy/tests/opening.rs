@@ -16,6 +16,10 @@ fn resting(cpus: u32, config: PlacementConfig) -> Device {
     device
 }
 
+fn period_ms(device: &Device) -> u128 {
+    device.policy.interest().sampling_period.unwrap().as_millis()
+}
+
 // Verifies PLACE-2.
 #[test]
 fn on_one_cpu_bulk_work_weighs_less_at_once_while_one_opens() {
@@ -31,7 +35,6 @@ fn on_one_cpu_bulk_work_weighs_less_at_once_while_one_opens() {
 #[test]
 fn while_one_opens_threads_are_sampled_half_as_often() {
     let mut device = resting(1, PlacementConfig { opening_ms: 300, ..config() });
-    let period_ms = |device: &Device| device.policy.interest().sampling_period.unwrap().as_millis();
     device.put_in_foreground(&[FRONT]);
     for _ in 0..2 {
         assert_eq!(period_ms(&device), 200, "no control group has a weight");
@@ -39,12 +42,30 @@ fn while_one_opens_threads_are_sampled_half_as_often() {
     }
     device.run(280);
     assert_eq!(period_ms(&device), 50, "a trial begins");
-    // No background thread delays the opening.
-    let mut device = Device::new(&equal(1), config());
-    device.start(FRONT, FRONT, 1, MESSAGE);
-    device.run(3000);
-    device.put_in_foreground(&[FRONT]);
-    assert_eq!(period_ms(&device), 100);
+}
+
+// Verifies PLACE-2.
+#[test]
+fn a_foreground_without_competitors_is_sampled_as_an_idle_device() {
+    for (cpus, rule, alone_ms) in [(1, Rule::Brisk, 1000), (1, Rule::Weight, 100), (2, Rule::Brisk, 100)] {
+        let mut device = Device::new(&equal(cpus), PlacementConfig { opening_ms: 300, rule, ..config() });
+        device.start(FRONT, FRONT, 1, HOG);
+        device.start(201, 201, 1, MUSIC);
+        device.run(3000);
+        device.put_in_foreground(&[FRONT]);
+        assert!(period_ms(&device) <= 100, "what the foreground of before has left is not known yet");
+        let is_alone = alone_ms == 1000;
+        assert_eq!(device.policy.interest().samples_new_foreground, !is_alone, "{cpus} CPUs, rule {rule:?}");
+        device.run(1000);
+        assert_eq!(period_ms(&device), alone_ms, "{cpus} CPUs, rule {rule:?}");
+        device.start(200, 200, 1, HOG);
+        device.run(1100);
+        assert!(period_ms(&device) <= 100, "{cpus} CPUs, rule {rule:?}: a new thread works");
+        device.run(2000);
+        assert!(device.policy.interest().samples_new_foreground);
+        // The second CPU runs the hog.
+        assert_eq!(touched(&device).is_empty(), cpus == 2, "rule {rule:?}: {}", device.policy.reason);
+    }
 }
 
 // Verifies PLACE-3.

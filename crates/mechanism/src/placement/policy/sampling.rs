@@ -1,0 +1,39 @@
+//! How often threads are sampled: each sample takes CPU time, from the foreground where there is one CPU.
+
+use super::{EVIDENCE, PlacementPolicy};
+use crate::placement::config::Rule;
+
+/// The control groups of threads that begin to work with a new foreground are learned from one sample to the next. Until then no
+/// further group is deprioritised, so these samples follow each other at once. Each delays a frame, so there are few.
+pub(super) const QUICK_SAMPLES: u32 = 3;
+const QUICK_SAMPLE_MS: u64 = 5;
+
+impl PlacementPolicy {
+    /// The sampling period in force.
+    pub(super) fn sampling_ms(&self) -> u64 {
+        let config = &self.config;
+        if !self.roster.has_foreground() {
+            return config.idle_sampling_ms;
+        }
+        if self.is_uncontended() {
+            return if self.has_changed { config.sampling_ms } else { config.idle_sampling_ms };
+        }
+        if self.quick_samples > 0 && self.may_be_moved() && self.task_groups.has_unknown_siblings() {
+            return QUICK_SAMPLE_MS;
+        }
+        // During an opening the step is already in force, and nothing is judged before the opening ends.
+        if self.opening.is_some() && self.held.is_some() && !self.may_be_moved() {
+            return config.sampling_ms * 2;
+        }
+        // Twice as often at first, so that a new foreground soon has enough evidence.
+        let is_new = config.rule == Rule::Brisk && self.opening.is_none() && self.window.span() < EVIDENCE * 2;
+        if is_new || self.may_be_moved() { config.sampling_ms.div_ceil(2) } else { config.sampling_ms }
+    }
+
+    /// True while the foreground of a device with one CPU competes with no thread that could be deprioritised: it is sampled as
+    /// an idle device is. The first sample after a change of the foreground shows what the previous foreground still does.
+    pub(super) fn is_uncontended(&self) -> bool {
+        let is_considered = self.config.rule == Rule::Brisk && self.machine.cores().len() == 1;
+        is_considered && self.leased.is_empty() && !self.roster.has_busy_background()
+    }
+}
