@@ -77,7 +77,12 @@ impl Root {
 
     /// True on Android, which has no /run.
     pub fn is_android(&self) -> bool {
-        !self.exists("/run") && self.exists("/system/build.prop")
+        !self.exists("/run") && self.has_android_system()
+    }
+
+    /// True where Android's system partition is mounted, whatever else there is.
+    pub fn has_android_system(&self) -> bool {
+        self.exists("/system/build.prop")
     }
 
     /// Where brisk keeps what must not survive a reboot: `/run/brisk`, or `/dev/brisk` on Android, whose /dev is a tmpfs. This

@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments, root: &Root) -> anyhow::Result<ExitCode> {
     let writeback = wear.map(|WritebackBudget { today_kib, total_kib, .. }| Writeback { today_kib, total_kib });
     snapshot.faults.extend(configuration_fault);
     Learned::read(root).annotate(&mut snapshot.candidates, snapshot.memory_pressure.swap_ratio);
-    let protection = killer::protection(&config, root.exists("/system/build.prop"));
+    let protection = killer::protection(&config, root.has_android_system());
     let report = Report::of(snapshot, writeback, &config, protection);
     output::print(&report, arguments.json, text)?;
     Ok(ExitCode::from(u8::from(report.headroom.total_kib <= 0)))

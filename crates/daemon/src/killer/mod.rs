@@ -113,7 +113,7 @@ enum WakeReason {
 
 impl<'a> Killer<'a> {
     fn new(root: &'a Root, config: &'a KillerConfig) -> anyhow::Result<Self> {
-        let protection = killer::protection(config, root.exists("/system/build.prop"));
+        let protection = killer::protection(config, root.has_android_system());
         let trigger = psi::Trigger::open(root, config.stall_ms as u32 * 1000, config.window_ms as u32 * 1000);
         let sampling_ms = POLL_PERIOD.as_millis();
         match &trigger {

@@ -57,7 +57,7 @@ fn kill(root: &Root, config: &KillerConfig) -> Result<Preview, DeviceError> {
     let with_pss = config.mode.is_proportional();
     let mut found = candidates(root, config.lowest_adj, with_pss, &known, &mut Vec::new())?;
     Learned::read(root).annotate(&mut found, sample.memory_pressure.swap_ratio);
-    let protection = killer::protection(config, root.exists("/system/build.prop"));
+    let protection = killer::protection(config, root.has_android_system());
     let group_of = |pid| process::group(root, pid);
     let Some(victim) = killer::choose(config, &sample, threshold, &mut found, (&protection, &group_of)) else {
         let reason = format!("no process with an oom_score_adj of {} or more may be killed", config.lowest_adj);

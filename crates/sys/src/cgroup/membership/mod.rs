@@ -149,7 +149,7 @@ impl Groups {
     pub fn of(root: &Root, choice: &GroupChoice) -> Self {
         let none = |why: &str| Self { unsupported_reason: Some(why.to_owned()), ..Self::default() };
         let mut mounts = hierarchy::mounts(root);
-        let is_managed = root.exists("/run/systemd/system") || root.exists("/system/build.prop");
+        let is_managed = root.exists("/run/systemd/system") || root.has_android_system();
         let (mut tree, mut units, mut has_unreachable_units) = (None, None, false);
         match choice {
             GroupChoice::Off => return none("placement.groups is off"),
