@@ -81,8 +81,8 @@ fn of_placement(root: &Root, config: &Config, found: &[FoundManager]) -> Activat
     };
     let (gain, changes) = match on && enabled == Enabled::Auto {
         true => (
-            "next to CPU-bound sessions or units the foreground waits less; each other step is tried, and reverted where it does not \
-             help",
+            "the foreground waits less for CPU-bound sessions or units, and with one CPU while an application opens; each other step is \
+             tried, and reverted where it does not help",
             "nice values of sessions, weights of units; masks, nice values and control groups of threads in the background",
         ),
         false => (

@@ -80,7 +80,7 @@ fn gain_without_trial(root: &Root, config: &PlacementConfig, caller: Caller) -> 
 }
 
 /// True where single threads are deprioritised while an application opens. Between sessions or units that has no effect.
-fn helps_openings(root: &Root, config: &PlacementConfig) -> bool {
+pub(super) fn helps_openings(root: &Root, config: &PlacementConfig) -> bool {
     let has_one_cpu = hotplug::present(root).is_ok_and(|cpus| cpus.len() == 1);
     has_one_cpu && config.rule == Rule::Brisk && config.opening_ms > 0
 }

@@ -1,5 +1,6 @@
 //! What this device offers to placement: its CPUs and their capacities, and whether the kernel reports run-queue delay.
 
+use super::automatic::helps_openings;
 use super::config::PlacementConfig;
 use super::cores::{Core, FULL_CAPACITY, Machine};
 use crate::{Support, SupportState};
@@ -99,7 +100,11 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
     }
     let cores = machine.cores();
     let unequal = cores.iter().any(|core| core.capacity != cores[0].capacity);
-    let what = format!("{} {} online", cores.len(), if unequal { "unequal CPUs are" } else { "CPUs are" });
+    let what = match (cores.len(), unequal) {
+        (1, _) => "1 CPU is online".to_owned(),
+        (count, true) => format!("{count} unequal CPUs are online"),
+        (count, false) => format!("{count} CPUs are online"),
+    };
     let (is_on, why) = decision;
     if !is_on {
         let reason = format!("{what}; {why}");
@@ -124,7 +129,7 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
     support(SupportState::Active, reason, if advice.is_empty() { network_advice } else { &advice })
 }
 
-/// What is deprioritised as a whole, which needs no trial.
+/// What is deprioritised without a trial.
 fn without_trial(root: &Root, config: &PlacementConfig, groups: &Groups) -> String {
     let mut text = String::new();
     if config.sessions && autogroup::is_enabled(root) {
@@ -132,6 +137,9 @@ fn without_trial(root: &Root, config: &PlacementConfig, groups: &Groups) -> Stri
     }
     if groups.has_units() {
         text += "; units of systemd by their weights, without a trial";
+    }
+    if helps_openings(root, config) {
+        text += "; while an application opens, without a trial";
     }
     text
 }
@@ -181,15 +189,23 @@ mod tests {
         let tree = PlacementConfig { groups: "/tmp/x".parse().unwrap(), ..enabled.clone() };
         let masks = "bulk threads are restricted by masks and nice values where a trial shows that it helps";
         let sessions = "; sessions as a whole by their autogroups' nice values, without a trial";
+        let openings = "; while an application opens, without a trial";
         let unused = "; placement.groups = \"/tmp/x\" is not used: /tmp/x is in no mounted cgroup v2 hierarchy";
-        for (config, has_autogroups, expected) in [
-            (&enabled, false, masks.to_owned()),
-            (&enabled, true, format!("{masks}{sessions}")),
-            (&PlacementConfig { sessions: false, ..enabled.clone() }, true, masks.to_owned()),
-            (&tree, true, format!("{masks}{sessions}{unused}")),
+        for (config, cpus, has_autogroups, expected) in [
+            (&enabled, "0-1", false, format!("2 CPUs are online; {masks}")),
+            (&enabled, "0-1", true, format!("{masks}{sessions}")),
+            (&enabled, "0", false, format!("1 CPU is online; {masks}{openings}")),
+            (&PlacementConfig { opening_ms: 0, ..enabled.clone() }, "0", false, masks.to_owned()),
+            (&PlacementConfig { sessions: false, ..enabled.clone() }, "0-1", true, masks.to_owned()),
+            (&tree, "0-1", true, format!("{masks}{sessions}{unused}")),
         ] {
             let autogroup = if has_autogroups { "1\n" } else { "0\n" };
-            let files = [("proc/self/schedstat", "1 2 3\n"), ("proc/sys/kernel/sched_autogroup_enabled", autogroup)];
+            let files = [
+                ("proc/self/schedstat", "1 2 3\n"),
+                ("proc/sys/kernel/sched_autogroup_enabled", autogroup),
+                ("sys/devices/system/cpu/present", cpus),
+                ("sys/devices/system/cpu/online", cpus),
+            ];
             let (_folder, root) = root_of(&files);
             let reason = support_of(&root, config).reason;
             assert!(reason.ends_with(&expected), "{reason}");
