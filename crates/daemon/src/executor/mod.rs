@@ -182,7 +182,7 @@ impl Executor {
             self.known.remove(target);
         } else {
             let known = self.known.entry(target.clone()).or_default();
-            // A failed restore was reported before.
+            // A failed restore has been logged as [`failed_restore_level`] says.
             if let Some(text) = fault.as_ref().filter(|_| known.fault != fault && !has_failed_restore) {
                 tracing::warn!("{mechanism}: {text}");
             }
@@ -392,9 +392,7 @@ fn failed_restore_level(target: &Target, failures: u32, waits_for_swap: bool) ->
         (Target::ZramSwap(_), 1) => Level::WARN,
         // A killed process stays in its group until the kernel has freed its memory.
         (Target::Group(_), 1) => Level::DEBUG,
-        (Target::Group(_), 2) => Level::ERROR,
-        (Target::Group(_), _) => Level::DEBUG,
-        (_, 1) => Level::ERROR,
+        (Target::Group(_), 2) | (_, 1) => Level::ERROR,
         _ => Level::DEBUG,
     }
 }

@@ -3,7 +3,7 @@
 //! and with one CPU, because busy background threads are deprioritised while an application opens.
 
 use super::NAME;
-use super::config::{PlacementConfig, Rule};
+use super::config::PlacementConfig;
 use crate::Enabled;
 use crate::enabled::decide;
 use brisk_sys::Root;
@@ -81,8 +81,7 @@ fn gain_without_trial(root: &Root, config: &PlacementConfig, caller: Caller) -> 
 
 /// True where single threads are deprioritised while an application opens. Between sessions or units that has no effect.
 pub(super) fn helps_openings(root: &Root, config: &PlacementConfig) -> bool {
-    let has_one_cpu = hotplug::present(root).is_ok_and(|cpus| cpus.len() == 1);
-    has_one_cpu && config.rule == Rule::Brisk && config.opening_ms > 0
+    config.helps_openings() && hotplug::present(root).is_ok_and(|cpus| cpus.len() == 1)
 }
 
 /// True where some process competes by its session (autogroup): control groups with a weight take precedence.
@@ -103,6 +102,7 @@ fn has_dac_override(root: &Root) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::config::Rule;
     use brisk_sys::test_trees::root_of;
 
     const ON: (&str, &str) = ("/proc/sys/kernel/sched_autogroup_enabled", "1\n");

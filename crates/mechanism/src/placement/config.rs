@@ -52,6 +52,13 @@ pub struct PlacementConfig {
     pub network: bool,
 }
 
+impl PlacementConfig {
+    /// True where busy background threads are deprioritised while an application opens, on a device with one CPU.
+    pub(super) fn helps_openings(&self) -> bool {
+        self.rule == Rule::Brisk && self.opening_ms > 0
+    }
+}
+
 impl Default for PlacementConfig {
     fn default() -> Self {
         Self {

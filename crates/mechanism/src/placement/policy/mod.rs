@@ -416,11 +416,12 @@ impl Policy for PlacementPolicy {
         if !self.is_on() {
             return Interest::default();
         }
+        let is_uncontended = self.is_uncontended();
         Interest {
             foreground: true,
             session: true,
-            sampling_period: Some(Duration::from_millis(self.sampling_ms())),
-            samples_new_foreground: !self.is_uncontended(),
+            sampling_period: Some(Duration::from_millis(self.sampling_ms(is_uncontended))),
+            samples_new_foreground: !is_uncontended,
             ..Interest::default()
         }
     }

@@ -9,13 +9,13 @@ pub(super) const QUICK_SAMPLES: u32 = 3;
 const QUICK_SAMPLE_MS: u64 = 5;
 
 impl PlacementPolicy {
-    /// The sampling period in force.
-    pub(super) fn sampling_ms(&self) -> u64 {
+    /// The sampling period in force; `is_uncontended`: see [`PlacementPolicy::is_uncontended`].
+    pub(super) fn sampling_ms(&self, is_uncontended: bool) -> u64 {
         let config = &self.config;
         if !self.roster.has_foreground() {
             return config.idle_sampling_ms;
         }
-        if self.is_uncontended() {
+        if is_uncontended {
             return if self.has_changed { config.sampling_ms } else { config.idle_sampling_ms };
         }
         if self.quick_samples > 0 && self.may_be_moved() && self.task_groups.has_unknown_siblings() {

@@ -152,14 +152,23 @@ impl Roster {
         if wall_ns > 0 {
             self.fork_parents.count_children(now, sample);
         }
-        let of_fork_parents = self.fork_parents.bulk().filter(|&(pid, _)| self.is_bulk_fork_parent(pid));
-        totals.bulk_run_ns += of_fork_parents.map(|(_, rate)| (rate * wall_ns as f64) as u64).sum::<u64>();
+        totals.bulk_run_ns += self.bulk_fork_parents().map(|(_, rate)| (rate * wall_ns as f64) as u64).sum::<u64>();
         totals
     }
 
     /// True for a process with children that are CPU-bound together, unless it is in the foreground or an ancestor of it.
     pub fn is_bulk_fork_parent(&self, pid: u32) -> bool {
         self.fork_parents.is_bulk(pid) && !self.foreground.contains(&pid) && !self.is_foreground_ancestor(pid)
+    }
+
+    /// The processes for which [`Roster::is_bulk_fork_parent`] is true, each with the CPU use of its children.
+    fn bulk_fork_parents(&self) -> impl Iterator<Item = (u32, f64)> {
+        self.fork_parents.bulk().filter(|&(pid, _)| self.is_bulk_fork_parent(pid))
+    }
+
+    /// The threads that are not light.
+    fn non_light_members(&self) -> impl Iterator<Item = &Member> {
+        self.non_light.iter().filter_map(|tid| self.members.get(tid))
     }
 
     /// True for an ancestor of the foreground.
@@ -236,7 +245,6 @@ impl Roster {
     /// Background threads of at least class `least` that may have to be restricted, and the threads of fork parents. Those with
     /// the highest demand come first; no more than `maximum`.
     pub fn busy<'a>(&'a self, least: Class, excluded: &'a [Glob], maximum: usize) -> Vec<&'a Member> {
-        let non_light = self.non_light.iter().filter_map(|tid| self.members.get(tid));
         let is_busy = |member: &&Member| {
             let statistics = &member.statistics;
             !member.is_foreground
@@ -244,25 +252,22 @@ impl Roster {
                 && statistics.demand() >= ACTIVE_DEMAND
                 && !statistics.is_new()
         };
-        let parents: BTreeSet<u32> =
-            self.fork_parents.bulk().map(|(pid, _)| pid).filter(|&pid| self.is_bulk_fork_parent(pid)).collect();
+        let parents: BTreeSet<u32> = self.bulk_fork_parents().map(|(pid, _)| pid).collect();
         let is_fork_parent = |member: &&Member| !is_busy(member) && parents.contains(&member.thread.pid);
         let with_fork_parents = self.members.values().filter(|member| !parents.is_empty() && is_fork_parent(member));
         let is_included = |member: &&Member| !excluded.iter().any(|glob| glob.matches(&member.thread.command));
-        most_demanding(non_light.filter(is_busy).chain(with_fork_parents).filter(is_included), maximum)
+        most_demanding(self.non_light_members().filter(is_busy).chain(with_fork_parents).filter(is_included), maximum)
     }
 
     /// True where a background thread works that is not light, new or excluded ones included, or a fork parent.
     pub fn has_busy_background(&self) -> bool {
-        let mut non_light = self.non_light.iter().filter_map(|tid| self.members.get(tid));
-        non_light.any(|member| !member.is_foreground && member.statistics.demand() >= ACTIVE_DEMAND)
-            || self.fork_parents.bulk().any(|(pid, _)| self.is_bulk_fork_parent(pid))
+        let is_busy = |member: &Member| !member.is_foreground && member.statistics.demand() >= ACTIVE_DEMAND;
+        self.non_light_members().any(is_busy) || self.bulk_fork_parents().next().is_some()
     }
 
     /// Busy foreground threads, which compete with bulk threads.
     pub fn busy_foreground_threads(&self) -> impl Iterator<Item = &Member> {
-        let non_light = self.non_light.iter().filter_map(|tid| self.members.get(tid));
-        non_light.filter(|member| member.is_foreground).take(MAXIMUM_FOREGROUND_THREADS)
+        self.non_light_members().filter(|member| member.is_foreground).take(MAXIMUM_FOREGROUND_THREADS)
     }
 
     /// Foreground threads with work, including light ones, those with the highest demand first: they may delay each other.
