@@ -89,6 +89,43 @@ arm = "cached"
 required = ">= 50"
 "#;
 
+/// Six applications of which all stay alive, or no more than three in the background.
+const APPLICATIONS: &str = r#"
+name = "mini"
+title = "A limit of hidden applications"
+description = "Applications are opened with and without a limit."
+mechanism = "memory"
+mode = "deterministic"
+scenario = "memory-6.1"
+applications = { count = 6, storage = "/dev/flash0", limit_ms = 20_000 }
+replicates = { quick = 2, full = 2, warm_up = 0 }
+[[arm]]
+name = "all"
+title = "all"
+baseline = true
+[[arm]]
+name = "three"
+title = "three hidden"
+hidden_limit = 3
+[[claim]]
+id = "memory.mini-kills"
+promise = "MEMORY-9"
+text = "Two more end than without the limit."
+measure = "loss"
+metric = "kills"
+arm = "three"
+toward = "all"
+required = ">= 2"
+[[claim]]
+id = "memory.mini-alive"
+promise = "MEMORY-9"
+text = "The foreground and three others are alive."
+measure = "level"
+metric = "alive"
+arm = "three"
+required = "<= 4"
+"#;
+
 fn prove(folder: &Path, text: &str, arguments: &[&str]) -> Output {
     let file = folder.join("mini.toml");
     std::fs::write(&file, text).unwrap();
@@ -276,6 +313,22 @@ fn lookups_of_two_drivers_compare_and_an_idle_cache_is_refused() {
     let [rejection] = &result.rejections[..] else { panic!("{:?}", result.rejections) };
     assert_eq!((rejection.arm.as_str(), rejection.count), ("wrong", 2));
     assert!(rejection.reason.contains("answered 0 lookups"), "{}", rejection.reason);
+}
+
+#[test]
+fn applications_beyond_the_limit_of_hidden_ones_end() {
+    if static_brisk().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert_code(&prove(folder.path(), APPLICATIONS, &[]), 0);
+    let result = result(folder.path());
+    let samples = |arm: &str, metric: &str| {
+        let series = result.arms.iter().find(|series| series.name == arm && series.metric == metric);
+        series.unwrap_or_else(|| panic!("{arm} has no {metric}: {result:?}")).samples.clone()
+    };
+    let found = ["all", "three"].map(|arm| [samples(arm, "kills"), samples(arm, "alive")]);
+    assert_eq!(found, [[vec![0.0; 2], vec![6.0; 2]], [vec![2.0; 2], vec![4.0; 2]]]);
 }
 
 #[test]

@@ -147,6 +147,9 @@ pub struct Arm {
     pub preload: Preloading,
     /// A block device that is swap during this arm.
     pub swap: Option<PathBuf>,
+    /// The most applications in the background, in an experiment with applications: the activity manager kills those beyond it
+    /// that were in the foreground longest ago, as Android 2.3's (`MAX_HIDDEN_APPS`).
+    pub hidden_limit: Option<u32>,
     /// Another project's program that runs during this arm, with its arguments: another killer.
     #[serde(default)]
     pub beside: Vec<String>,

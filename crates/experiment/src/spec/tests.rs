@@ -58,6 +58,7 @@ fn mistakes_are_named_with_line_and_column() {
         ("baseline = true\n", "", "x:1:1: 0 arms have `baseline = true`"),
         ("beyond_work_ms = 500", "beyond_work_ms = 0", "x:1:1: window_beyond_work_ms must be above zero"),
         ("title = \"fast\"", "title = \"fast\"\nhold_from_kernel = true", "x:1:1: arm fast: hold_from_kernel is for"),
+        ("title = \"fast\"", "title = \"fast\"\nhidden_limit = 12", "x:1:1: arm fast: hidden_limit is for"),
         ("scenario = \"launch\"\n", "", "x:1:1: an experiment in the lab names its `scenario`"),
         ("quick = 2", "quick = 2\nquick_work_ms = [300]", "x:1:1: quick_work_ms has 300"),
         ("full = 4", "full = [4]", "x:1:1: replicates: full lists 1 numbers for 2 points"),

@@ -264,6 +264,9 @@ impl Experiment {
                     .into(),
             );
         }
+        if let Some(arm) = self.arms.iter().find(|arm| arm.hidden_limit.is_some() && self.applications.is_none()) {
+            return Some(format!("arm {}: hidden_limit is for experiments with applications", arm.name));
+        }
         #[cfg(feature = "lab")]
         if let Some(fault) = self.arms.iter().find_map(|arm| self.by_hand_fault(arm)) {
             return Some(fault);
