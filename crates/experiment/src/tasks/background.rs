@@ -43,6 +43,14 @@ impl Tally {
         !self.stopped.load(Ordering::Relaxed)
     }
 
+    /// Does `piece` after `piece` until it is to stop.
+    fn repeat(&self, mut piece: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        while self.should_run() {
+            piece()?;
+        }
+        Ok(())
+    }
+
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -112,39 +120,26 @@ impl TaskRunner {
             BackgroundProgram::Backup => self.back_up(tally)?,
             BackgroundProgram::Update => self.update(tally)?,
             BackgroundProgram::Growth => self.grow(tally),
-            _ => {
-                while tally.should_run() {
-                    self.run_once(what, tally)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// One piece of a neighbour that does not run in a loop of its own.
-    fn run_once(&self, what: BackgroundProgram, tally: &Tally) -> io::Result<()> {
-        match what {
-            BackgroundProgram::Compile => self.compile_one()?,
-            BackgroundProgram::Transfer => self.transfer(tally)?,
-            BackgroundProgram::Upload => self.upload_file(tally)?,
-            BackgroundProgram::Download => {
+            BackgroundProgram::Compile => tally.repeat(|| self.compile_one())?,
+            BackgroundProgram::Transfer => tally.repeat(|| self.transfer(tally))?,
+            BackgroundProgram::Upload => tally.repeat(|| self.upload_file(tally))?,
+            BackgroundProgram::Download => tally.repeat(|| {
                 self.work(DOWNLOAD_MS);
                 self.wait(DOWNLOAD_WAIT);
-            }
-            BackgroundProgram::Bursts => {
+                Ok(())
+            })?,
+            BackgroundProgram::Bursts => tally.repeat(|| {
                 (0..BURST_PIECES).take_while(|_| tally.should_run()).for_each(|_| self.work(DOWNLOAD_MS));
                 // In pieces, so that a stop is noticed during the rest.
                 let rest = DOWNLOAD_WAIT;
                 let pieces = (BURST_REST.as_millis() / rest.as_millis()) as u32;
                 (0..pieces).take_while(|_| tally.should_run()).for_each(|_| self.wait(rest));
-            }
-            BackgroundProgram::Hog
-            | BackgroundProgram::Music
-            | BackgroundProgram::Player
-            | BackgroundProgram::Messages
-            | BackgroundProgram::Backup
-            | BackgroundProgram::Update
-            | BackgroundProgram::Growth => self.work(HOG_MS),
+                Ok(())
+            })?,
+            BackgroundProgram::Hog => tally.repeat(|| {
+                self.work(HOG_MS);
+                Ok(())
+            })?,
         }
         Ok(())
     }
@@ -195,6 +190,7 @@ mod tests {
         let dilated = TaskRunner { time_dilation: 4, ..runner.clone() };
         let played = dilated.run_periodic_for(MUSIC, Duration::from_millis(200));
         assert!(played.responses_ms.len() <= 2, "a buffer of 80 ms: {played:?}");
-        assert!(runner.run_once(BackgroundProgram::Compile, &Tally::default()).is_err(), "there is no such program");
+        let compiled = runner.run_until_stopped(BackgroundProgram::Compile, &Tally::default());
+        assert!(compiled.is_err(), "there is no such program");
     }
 }

@@ -29,7 +29,7 @@ pub struct PlacementConfig {
     /// The sampling period while there is a foreground.
     #[serde(deserialize_with = "within::<_, 20, 1_000>")]
     pub sampling_ms: u64,
-    /// The sampling period without a foreground and, on one CPU, without competitors of it.
+    /// The sampling period without a foreground, and while it has no competitors.
     #[serde(deserialize_with = "within::<_, 100, 60_000>")]
     pub idle_sampling_ms: u64,
     /// The kernel interface for samples of threads.

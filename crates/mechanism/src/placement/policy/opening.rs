@@ -56,7 +56,7 @@ impl PlacementPolicy {
     pub(super) fn on_foreground_changed(&mut self, now: BootTime, is_some: bool, decisions: &mut Vec<Decision>) {
         const WHY: &str = "the foreground changed";
         let lasts = Duration::from_millis(self.config.opening_ms);
-        let is_wanted = self.config.helps_openings() && self.machine.cores().len() == 1;
+        let is_wanted = self.config.helps_openings() && self.has_one_cpu();
         self.opening = (is_wanted && is_some).then(|| now + lasts);
         match self.opening {
             Some(_) if !self.busy(&Step::Weight).is_empty() => self.deprioritise_for_opening(now, decisions),

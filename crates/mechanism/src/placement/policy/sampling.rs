@@ -1,7 +1,8 @@
-//! How often threads are sampled: each sample takes CPU time, from the foreground where there is one CPU.
+//! How often threads are sampled: each sample takes CPU time, with one CPU from the foreground.
 
 use super::{EVIDENCE, PlacementPolicy};
 use crate::placement::config::Rule;
+use crate::placement::threads::classify::Class;
 
 /// The control groups of threads that begin to work with a new foreground are learned from one sample to the next. Until then no
 /// further group is deprioritised, so these samples follow each other at once. Each delays a frame, so there are few.
@@ -30,10 +31,14 @@ impl PlacementPolicy {
         if is_new || self.may_be_moved() { config.sampling_ms.div_ceil(2) } else { config.sampling_ms }
     }
 
-    /// True while the foreground of a device with one CPU competes with no thread that could be deprioritised: it is sampled as
-    /// an idle device is. The first sample after a change of the foreground shows what the previous foreground still does.
+    /// True while the foreground competes with no thread that could be deprioritised: it is sampled as an idle device is. The first
+    /// sample after a change of the foreground shows what the previous foreground still does.
     pub(super) fn is_uncontended(&self) -> bool {
-        let is_considered = self.config.rule == Rule::Brisk && self.machine.cores().len() == 1;
-        is_considered && self.leased.is_empty() && !self.roster.has_busy_background()
+        let least = if self.has_one_cpu() { Class::Interactive } else { Class::Bulk };
+        self.config.rule == Rule::Brisk && self.leased.is_empty() && !self.roster.has_busy_background(least)
+    }
+
+    pub(super) fn has_one_cpu(&self) -> bool {
+        self.machine.cores().len() == 1
     }
 }

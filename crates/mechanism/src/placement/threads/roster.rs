@@ -259,9 +259,12 @@ impl Roster {
         most_demanding(self.non_light_members().filter(is_busy).chain(with_fork_parents).filter(is_included), maximum)
     }
 
-    /// True where a background thread works that is not light, new or excluded ones included, or a fork parent.
-    pub fn has_busy_background(&self) -> bool {
-        let is_busy = |member: &Member| !member.is_foreground && member.statistics.demand() >= ACTIVE_DEMAND;
+    /// True where a background thread of at least class `least` works, new or excluded ones included, or a fork parent.
+    pub fn has_busy_background(&self, least: Class) -> bool {
+        let is_busy = |member: &Member| {
+            let statistics = &member.statistics;
+            !member.is_foreground && statistics.class() >= least && statistics.demand() >= ACTIVE_DEMAND
+        };
         self.non_light_members().any(is_busy) || self.bulk_fork_parents().next().is_some()
     }
 

@@ -47,7 +47,7 @@ fn while_one_opens_threads_are_sampled_half_as_often() {
 // Verifies PLACE-2.
 #[test]
 fn a_foreground_without_competitors_is_sampled_as_an_idle_device() {
-    let cases = [(1, Rule::Brisk, 100, 1000), (1, Rule::Weight, 100, 100), (2, Rule::Brisk, 50, 100)];
+    let cases = [(1, Rule::Brisk, 100, 1000), (1, Rule::Weight, 100, 100), (2, Rule::Brisk, 100, 1000)];
     for (cpus, rule, first_ms, alone_ms) in cases {
         let mut device = Device::new(&equal(cpus), PlacementConfig { opening_ms: 300, rule, ..config() });
         device.start(FRONT, FRONT, 1, HOG);
@@ -66,6 +66,20 @@ fn a_foreground_without_competitors_is_sampled_as_an_idle_device() {
         assert!(device.policy.interest().samples_new_foreground);
         // The second CPU runs the hog.
         assert_eq!(touched(&device).is_empty(), cpus == 2, "rule {rule:?}: {}", device.policy.reason);
+    }
+}
+
+// Verifies PLACE-2.
+#[test]
+fn with_several_cpus_only_bulk_threads_count_as_competitors() {
+    for (cpus, habit, alone_ms) in [(1, DOWNLOAD, 100), (2, DOWNLOAD, 1000), (2, HOG, 100)] {
+        let mut device = Device::new(&equal(cpus), PlacementConfig { opening_ms: 0, ..config() });
+        device.start(FRONT, FRONT, 1, MESSAGE);
+        device.start(200, 200, 1, habit);
+        device.run(3000);
+        device.put_in_foreground(&[FRONT]);
+        device.run(1000);
+        assert_eq!(period_ms(&device), alone_ms, "{cpus} CPUs, {habit:?}");
     }
 }
 
