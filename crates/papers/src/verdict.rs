@@ -119,10 +119,11 @@ fn measured(row: &Row, interval: Option<[f64; 2]>) -> Verdict {
         (Expectation::NoEffect, _) if low <= tolerance && high >= -tolerance => Verdict::Undecided,
         (Expectation::Positive | Expectation::Negative, _) => {
             let is_positive = row.expects == Expectation::Positive;
-            match (is_on_side(is_positive), is_on_side(!is_positive)) {
+            let reaches_side = if is_positive { high > 0.0 } else { low < 0.0 };
+            match (is_on_side(is_positive), reaches_side) {
                 (true, _) => Verdict::Reproduced,
-                (_, true) => Verdict::NotReproduced,
-                _ => Verdict::Undecided,
+                (_, true) => Verdict::Undecided,
+                _ => Verdict::NotReproduced,
             }
         }
         _ => Verdict::NotReproduced,
@@ -203,8 +204,10 @@ mod tests {
             ("expects = \"positive\"", [0.1, 9.0], Reproduced),
             ("expects = \"positive\"", [0.0, 9.0], Undecided),
             ("expects = \"positive\"", [-9.0, -0.1], NotReproduced),
+            ("expects = \"positive\"", [0.0, 0.0], NotReproduced),
             ("expects = \"negative\"", [-9.0, -0.1], Reproduced),
             ("expects = \"negative\"", [0.1, 9.0], NotReproduced),
+            ("expects = \"negative\"", [-9.0, 0.0], Undecided),
             ("expects = \"unstated\"", [-9.0, 9.0], Verdict::Described),
         ] {
             let row = row(&format!("{keys}\n{METHOD}"));
