@@ -315,6 +315,20 @@ impl Metric {
         self.facts().3
     }
 
+    /// True where a higher figure is better: what is alive, had, answered or kept, in place of a time or a cost.
+    pub fn higher_is_better(self) -> bool {
+        matches!(
+            self,
+            Self::Alive
+                | Self::Single
+                | Self::HitShare
+                | Self::CpusWorth
+                | Self::CpuWhileRunnable
+                | Self::Background
+                | Self::BackgroundRate
+        )
+    }
+
     fn facts(self) -> (Subject, &'static str, &'static str, &'static str) {
         use Subject::{Applications, Boots, Combinations, Launches, Lookups, Readings};
         match self {
@@ -410,6 +424,25 @@ impl Metric {
             }
             Self::SharedCores => (Combinations, "core shared in 1 s samples", "times", "cores_shared"),
             Self::AllOnOneCore => (Combinations, "all on one core in 1 s samples", "times", "all_on_one_core"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_that_a_thread_gets_is_better_and_times_are_worse() {
+        for (metric, expected) in [
+            (Metric::CpuWhileRunnable, true),
+            (Metric::HitShare, true),
+            (Metric::Background, true),
+            (Metric::Foreground, false),
+            (Metric::MusicMissed, false),
+            (Metric::Kills, false),
+        ] {
+            assert_eq!(metric.higher_is_better(), expected, "{}", metric.name());
         }
     }
 }

@@ -114,10 +114,7 @@ impl Samples {
                         rejected: cell.rejected.values().sum(),
                         baseline: arm.baseline,
                         change: self.change(metric, index, experiment.baseline(), point),
-                        higher_is_better: matches!(
-                            metric,
-                            Metric::Alive | Metric::Single | Metric::Background | Metric::BackgroundRate
-                        ),
+                        higher_is_better: metric.higher_is_better(),
                     });
                 }
             }
