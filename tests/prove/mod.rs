@@ -171,9 +171,13 @@ fn merged(folder: &Path, joined: &Path) -> ExperimentResult {
     result(joined)
 }
 
+fn samples(result: &ExperimentResult, arm: &str, metric: &str) -> Vec<f64> {
+    let series = result.arms.iter().find(|series| series.name == arm && series.metric == metric);
+    series.unwrap_or_else(|| panic!("{arm} has no {metric}: {result:?}")).samples.clone()
+}
+
 fn launches(result: &ExperimentResult, arm: &str) -> Vec<f64> {
-    let series = result.arms.iter().find(|series| series.name == arm && series.metric == "launch");
-    series.unwrap_or_else(|| panic!("{arm} has no launches")).samples.clone()
+    samples(result, arm, "launch")
 }
 
 fn assert_code(output: &Output, code: i32) {
@@ -323,11 +327,7 @@ fn applications_beyond_the_limit_of_hidden_ones_end() {
     let folder = tempfile::tempdir().unwrap();
     assert_code(&prove(folder.path(), APPLICATIONS, &[]), 0);
     let result = result(folder.path());
-    let samples = |arm: &str, metric: &str| {
-        let series = result.arms.iter().find(|series| series.name == arm && series.metric == metric);
-        series.unwrap_or_else(|| panic!("{arm} has no {metric}: {result:?}")).samples.clone()
-    };
-    let found = ["all", "three"].map(|arm| [samples(arm, "kills"), samples(arm, "alive")]);
+    let found = ["all", "three"].map(|arm| ["kills", "alive"].map(|metric| samples(&result, arm, metric)));
     assert_eq!(found, [[vec![0.0; 2], vec![6.0; 2]], [vec![2.0; 2], vec![4.0; 2]]]);
 }
 

@@ -198,7 +198,7 @@ impl ActivityManager<'_> {
         self.last_used.retain(|&other| other != number);
         self.last_used.insert(0, number);
         self.rank()?;
-        self.kill_beyond_limit()?;
+        self.kill_beyond_limit();
         let is_launch = self.processes[number].is_none();
         let prepared = is_launch.then(|| setup.prepare(number, self.seed, self.arm)).transpose()?;
         let started = BootTime::now();
@@ -282,15 +282,15 @@ impl ActivityManager<'_> {
         Ok(())
     }
 
-    /// Kills the applications beyond the arm's limit of hidden ones; `reap` counts and removes them.
-    fn kill_beyond_limit(&mut self) -> anyhow::Result<()> {
-        let Some(limit) = self.arm.hidden_limit else { return Ok(()) };
-        let living = |number: &usize| self.processes[*number].is_some();
-        let hidden: Vec<usize> = self.last_used.iter().skip(1).copied().filter(living).collect();
-        for number in hidden.into_iter().skip(limit as usize) {
-            self.processes[number].as_mut().map_or(Ok(()), ApplicationProcess::kill)?;
+    /// Kills the applications beyond the arm's limit of hidden ones.
+    fn kill_beyond_limit(&mut self) {
+        let Some(limit) = self.arm.hidden_limit else { return };
+        let hidden = self.last_used.iter().skip(1).filter(|&&number| self.processes[number].is_some());
+        let beyond: Vec<usize> = hidden.skip(limit as usize).copied().collect();
+        self.figures.kills += beyond.len() as u32;
+        for number in beyond {
+            self.processes[number] = None;
         }
-        self.reap()
     }
 
     /// Sets `oom_score_adj` by how long ago each application was in the foreground. The one that leaves it becomes background;

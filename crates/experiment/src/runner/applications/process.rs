@@ -161,13 +161,6 @@ impl ApplicationProcess {
         last.context("the application did not report how much it got")
     }
 
-    /// Kills it, and waits until it has exited.
-    pub(super) fn kill(&mut self) -> anyhow::Result<()> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-
     pub(super) fn has_ended(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
