@@ -1,7 +1,7 @@
 //! Each figure in a table of docs/results.md is in the evidence, and each in a table of README.md is in docs/results.md.
 //!
 //! A comment above each table of docs/results.md names the source of its figures: `evidence: NAME, NAME` for files of
-//! docs/evidence, `not yet as data: WHY`, or `measured elsewhere: SOURCE` for figures that no experiment measures.
+//! docs/evidence, or `measured elsewhere: SOURCE` for figures that no experiment measures.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,6 @@ use std::path::Path;
 use brisk::report::evidence::Series;
 
 use crate::measured::{self, Measured};
-
-/// The number of tables in docs/results.md that are not yet as data. It may only decrease.
-const NOT_YET_AS_DATA: usize = 1;
 
 const UNITS: [&str; 10] = ["%", "us", "ms", "s", "J", "KiB", "MiB", "GiB", "MB", "minutes"];
 
@@ -142,9 +139,9 @@ fn tables(text: &str) -> Vec<Table<'_>> {
     tables
 }
 
-/// The figures of a results' text that are not in the evidence, and the number of tables that are not yet as data.
-fn unfounded(results: &str, evidence: &BTreeMap<String, Measured>) -> (Vec<String>, usize) {
-    let (mut unfounded, mut not_yet) = (Vec::new(), 0);
+/// The figures of a results' text that are not in the evidence.
+fn unfounded(results: &str, evidence: &BTreeMap<String, Measured>) -> Vec<String> {
+    let mut unfounded = Vec::new();
     for Table { source, cells } in tables(results) {
         match source.and_then(|source| source.split_once(": ")) {
             Some(("evidence", names)) => {
@@ -158,7 +155,6 @@ fn unfounded(results: &str, evidence: &BTreeMap<String, Measured>) -> (Vec<Strin
                     unfounded.extend(unknown.map(|it| format!("{names} has no {} of {cell:?}", it.value.value)));
                 }
             }
-            Some(("not yet as data", _)) => not_yet += 1,
             Some(("measured elsewhere", _)) => {}
             _ => {
                 unfounded
@@ -166,7 +162,7 @@ fn unfounded(results: &str, evidence: &BTreeMap<String, Measured>) -> (Vec<Strin
             }
         }
     }
-    (unfounded, not_yet)
+    unfounded
 }
 
 fn text(file: &str) -> String {
@@ -177,9 +173,8 @@ fn text(file: &str) -> String {
 #[test]
 fn each_figure_of_the_results_is_in_the_evidence() {
     let evidence = measured::read_all(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let (unfounded, not_yet) = unfounded(&text("docs/results.md"), &evidence);
+    let unfounded = unfounded(&text("docs/results.md"), &evidence);
     assert!(unfounded.is_empty(), "docs/results.md:\n{}", unfounded.join("\n"));
-    assert_eq!(not_yet, NOT_YET_AS_DATA, "tables are not yet as data; lower the constant when there are fewer");
 }
 
 // Verifies HOUSE-1.
@@ -248,13 +243,12 @@ fn a_figure_that_was_not_measured_is_found() {
     let of =
         |source: &str, cell: &str| unfounded(&format!("{source}\n\n| 1 | 2 |\n|---|---|\n| 3 | {cell} |\n"), &evidence);
     for cell in ["57.7 ms", "57.67", "0.0577 s", "58.8 % [58.5, 59.1] less", "58 ms, 0.2 ms, n = 60", "no number"] {
-        assert_eq!(of("<!-- evidence: a -->", cell), (Vec::new(), 0), "{cell}");
+        assert_eq!(of("<!-- evidence: a -->", cell), Vec::<String>::new(), "{cell}");
     }
     for cell in ["57.6 ms", "57.7 %", "57.7 us", "57.7 ms [57.6, 57.8]", "58.8 % [58.4, 59.1]", "61"] {
-        assert_eq!(of("<!-- evidence: a -->", cell).0.len(), 1, "{cell}");
+        assert_eq!(of("<!-- evidence: a -->", cell).len(), 1, "{cell}");
     }
-    assert_eq!(of("<!-- evidence: b -->", "none").0, ["docs/evidence has no b.json"]);
-    assert_eq!(of("", "57.7 ms").0.len(), 1, "it names no source");
-    assert_eq!(of("<!-- not yet as data: the lab was busy -->", "61"), (Vec::new(), 1));
-    assert_eq!(of("<!-- measured elsewhere: ./dev test --fresh -->", "61"), (Vec::new(), 0));
+    assert_eq!(of("<!-- evidence: b -->", "none"), ["docs/evidence has no b.json"]);
+    assert_eq!(of("", "57.7 ms").len(), 1, "it names no source");
+    assert_eq!(of("<!-- measured elsewhere: ./dev test --fresh -->", "61"), Vec::<String>::new());
 }

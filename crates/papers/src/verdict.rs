@@ -2,8 +2,8 @@
 //!
 //! The rule: *reproduced* if the 95 % interval reaches the paper's figure, widened by the tolerance (a tenth of the figure unless
 //! the row states another), and, for a difference, excludes zero on the paper's side. If it excludes zero on the paper's side
-//! alone, only the direction is reproduced. If it holds both the paper's figure and zero, more runs may decide. Otherwise the row
-//! is not reproduced.
+//! alone, only the direction is reproduced. If it holds both the paper's figure and zero, more runs may decide, and so for a level
+//! if it holds the paper's figure, half of it and twice it. Otherwise the row is not reproduced.
 
 use serde::Serialize;
 
@@ -79,7 +79,7 @@ impl Verdict {
             }
             Self::DirectionOnly => "The interval excludes zero on the paper's side, and does not reach its figure.",
             Self::NotReproduced => "The interval reaches neither the paper's figure nor its side of zero alone.",
-            Self::Undecided => "The interval holds the paper's figure and also no difference: more runs may decide.",
+            Self::Undecided => "The interval holds the paper's figure and also no difference, or half and twice a level: more runs may decide.",
             Self::NotOnRecord => "An experiment measures it, but no result of it is at hand.",
             Self::NotMeasuredYet => "No experiment measures it.",
             Self::CannotHere => "It needs what a laboratory without that device does not have.",
@@ -114,7 +114,10 @@ fn measured(row: &Row, interval: Option<[f64; 2]>) -> Verdict {
             (false, true) => Verdict::DirectionOnly,
             (false, false) => Verdict::NotReproduced,
         },
-        (Expectation::Level, Some(value)) if reaches(value) => Verdict::Reproduced,
+        (Expectation::Level, Some(value)) if reaches(value) => {
+            let is_wide = low <= value.low / 2.0 && high >= value.high * 2.0;
+            if is_wide { Verdict::Undecided } else { Verdict::Reproduced }
+        }
         (Expectation::NoEffect, _) if low >= -tolerance && high <= tolerance => Verdict::Reproduced,
         (Expectation::NoEffect, _) if low <= tolerance && high >= -tolerance => Verdict::Undecided,
         (Expectation::Positive | Expectation::Negative, _) => {
@@ -196,6 +199,8 @@ mod tests {
             ("value = [2, 5]", [0.5, 1.4], DirectionOnly),
             ("value = 20\nexpects = \"level\"", [21.0, 29.0], Reproduced),
             ("value = 20\nexpects = \"level\"", [22.5, 29.0], NotReproduced),
+            ("value = 20\nexpects = \"level\"", [10.1, 60.0], Reproduced),
+            ("value = 20\nexpects = \"level\"", [10.0, 40.0], Undecided),
             ("expects = \"no-effect\"\ntolerance = 1", [-0.9, 1.0], Reproduced),
             ("expects = \"no-effect\"\ntolerance = 1", [0.5, 1.5], Undecided),
             ("expects = \"no-effect\"\ntolerance = 1", [-2.0, 2.0], Undecided),
