@@ -47,6 +47,7 @@ const LAB_EXPERIMENTS: &[(&str, &str)] = &[
     ("placement-storage", include_str!("../../../experiments/placement-storage.toml")),
     ("placement-memory", include_str!("../../../experiments/placement-memory.toml")),
     ("placement-network", include_str!("../../../experiments/placement-network.toml")),
+    ("placement-unequal", include_str!("../../../experiments/placement-unequal.toml")),
     ("placement-browsing", include_str!("../../../experiments/placement-browsing.toml")),
     ("placement-estimate", include_str!("../../../experiments/placement-estimate.toml")),
     ("lookup-hub", include_str!("../../../experiments/lookup-hub.toml")),
@@ -213,6 +214,7 @@ mod tests {
                 "placement-storage",
                 "placement-memory",
                 "placement-network",
+                "placement-unequal",
                 "placement-browsing",
                 "placement-estimate"
             ]
@@ -222,7 +224,7 @@ mod tests {
             names(&["together"], false).unwrap(),
             ["together", "together-slow", "together-parallel", "together-android"]
         );
-        assert_eq!(names(&[], false).unwrap().len(), 40);
+        assert_eq!(names(&[], false).unwrap().len(), 41);
         assert_eq!(names(&["launch-gap", "launch-gap"], false).unwrap(), ["launch-gap"]);
         assert_eq!(names(&["launch"], true).unwrap(), ["launch-here"]);
         assert_eq!(names(&["boot"], true).unwrap(), ["boot-here"]);

@@ -173,6 +173,8 @@ pub enum Metric {
     Migrations,
     /// How often another task preempted one of them.
     Preemptions,
+    /// Energy of the device while the foreground runs.
+    RunEnergy,
     /// Seconds in which the foreground's process was found on another CPU than a second before, as in a `top` every second.
     CoreChanges,
     /// The same of the foreground's second process.
@@ -204,7 +206,7 @@ pub enum Subject {
 
 impl Metric {
     /// Every metric, in the order of tables.
-    pub const ALL: [Self; 88] = [
+    pub const ALL: [Self; 89] = [
         Self::Launch,
         Self::Basic,
         Self::Energy,
@@ -288,6 +290,7 @@ impl Metric {
         Self::BackgroundRate,
         Self::Migrations,
         Self::Preemptions,
+        Self::RunEnergy,
         Self::CoreChanges,
         Self::CoreChangesChild,
         Self::CoreChangesBackground,
@@ -415,6 +418,7 @@ impl Metric {
             Self::BackgroundRate => (Combinations, "background's rate", "MiB/s", "background_mib_per_s"),
             Self::Migrations => (Combinations, "moved to another CPU", "times", "migrations"),
             Self::Preemptions => (Combinations, "CPU taken by others", "times", "preemptions"),
+            Self::RunEnergy => (Combinations, "energy while it runs", "mJ", "run_energy_mj"),
             Self::CoreChanges => (Combinations, "core changes in 1 s samples", "times", "core_changes"),
             Self::CoreChangesChild => {
                 (Combinations, "core changes of the second process", "times", "core_changes_child")

@@ -79,7 +79,9 @@ impl Verdict {
             }
             Self::DirectionOnly => "The interval excludes zero on the paper's side, and does not reach its figure.",
             Self::NotReproduced => "The interval reaches neither the paper's figure nor its side of zero alone.",
-            Self::Undecided => "The interval holds the paper's figure and also no difference, or half and twice a level: more runs may decide.",
+            Self::Undecided => {
+                "The interval holds the paper's figure and also no difference, or half and twice a level: more runs may decide."
+            }
             Self::NotOnRecord => "An experiment measures it, but no result of it is at hand.",
             Self::NotMeasuredYet => "No experiment measures it.",
             Self::CannotHere => "It needs what a laboratory without that device does not have.",

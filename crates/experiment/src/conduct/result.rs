@@ -83,6 +83,7 @@ pub(super) fn metrics(experiment: &Experiment) -> Vec<Metric> {
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
         // Only one arm has a claim about missed music.
         Metric::MusicMissed => false,
+        Metric::RunEnergy => experiment.claims.iter().any(|claim| claim.metric == *metric),
         metric if metric.subject() == Subject::Applications => experiment.claims.iter().any(|c| c.metric == *metric),
         _ => true,
     };

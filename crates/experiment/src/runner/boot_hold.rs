@@ -3,20 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::process::Signal;
 
 use brisk_mechanism::boot::governor_hold::PERFORMANCE;
+use brisk_sys::Root;
 use brisk_sys::cpu::cpufreq::Policies;
 use brisk_sys::cpu::governor;
 use brisk_sys::process::parent_death;
-use brisk_sys::{BootTime, Root};
-
-/// Limit until the governors are held.
-const HOLD_TIMEOUT: Duration = Duration::from_secs(10);
-const POLL_PERIOD: Duration = Duration::from_millis(10);
 
 /// A running `brisk boot hold`; dropping it kills it, and its guardian restores what it holds.
 pub(super) struct BootHold {
@@ -30,8 +25,8 @@ pub(super) struct BootHold {
 }
 
 impl BootHold {
-    /// Starts it and returns once every policy is under performance. With `then`, the kernel has started under performance, and
-    /// `then` is set at the end.
+    /// Starts it, beside what the boot does next, as a device's init does. With `then`, the kernel has started under performance,
+    /// and `then` is set at the end.
     pub(super) fn start(root: &Root, folder: &Path, then: Option<&str>) -> anyhow::Result<Self> {
         let completed = folder.join("boot-completed");
         let _ = fs::remove_file(&completed);
@@ -46,22 +41,15 @@ impl BootHold {
         parent_death::die_with_parent(&mut command, Signal::TERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.context("cannot start brisk boot hold")?;
-        let mut hold = Self { child, root: root.clone(), completed, before, then: then.map(str::to_owned) };
-        let limit = BootTime::now() + HOLD_TIMEOUT;
-        while governors(root)?.iter().any(|governor| governor != PERFORMANCE) {
-            if let Some(status) = hold.child.try_wait()? {
-                bail!("brisk boot hold ended at once with {status}");
-            }
-            if BootTime::now() > limit {
-                bail!("brisk boot hold does not hold the governors");
-            }
-            std::thread::sleep(POLL_PERIOD);
-        }
-        Ok(hold)
+        Ok(Self { child, root: root.clone(), completed, before, then: then.map(str::to_owned) })
     }
 
-    /// Marks the boot as completed, and checks that every governor is restored, or is the one to set then.
+    /// Marks the boot as completed, and checks that every governor was held, and is restored or is the one to set then.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
+        let held = governors(&self.root)?;
+        if held.iter().any(|governor| governor != PERFORMANCE) {
+            bail!("brisk boot hold does not hold the governors at the end of the boot: {held:?}");
+        }
         fs::write(&self.completed, "").with_context(|| format!("cannot write {}", self.completed.display()))?;
         let status = self.child.wait()?;
         let _ = fs::remove_file(&self.completed);

@@ -11,19 +11,20 @@ use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 
 use super::applications::CACHED_ADJ;
+use super::arm_groups::ArmGroups;
 use super::core_samples::{CoreCounts, CoreSamples, Sampled};
 use super::daemon::Daemon;
 use super::disk;
-use super::groups_by_hand::ControlGroups;
-use super::network::{self, NetworkPriority};
+use super::network;
 use super::settings::RunnerSettings;
 use super::swap_device::SwapDevice;
 use super::{Metrics, describe, run_replicates, runtime_folder, sleep_until};
 use crate::load;
 use crate::metric::Metric;
 use crate::plan::{Line, Plan, Replicate};
-use crate::spec::{Arm, BackgroundProgram, Combination, Combinations, Foreground, GroupsByHand, Network};
+use crate::spec::{Arm, BackgroundProgram, Combination, Combinations, Foreground, Network};
 use crate::tasks::{BackgroundReport, ForegroundReport, Suite, calibrate_rounds};
+use brisk_sys::cpu::energy::{Meter, Reading};
 use brisk_sys::sched::autogroup;
 use brisk_sys::{BootTime, Root};
 
@@ -56,7 +57,8 @@ pub(super) fn run(
     settings.as_mut().map_or(Ok(()), RunnerSettings::restore)?;
     report(&Line::Device { device: describe(root, None)? })?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let setup = ReplicateSetup { root, combinations, folder: &folder, program, turns_per_ms, rounds, suite };
+    let meter = Meter::find(root).filter(Meter::accumulates);
+    let setup = ReplicateSetup { root, combinations, folder: &folder, program, turns_per_ms, rounds, suite, meter };
     run_replicates(plan, interrupted, report, |replicate, arm, point, finding| {
         let combination = combinations.at(point).with_context(|| format!("there is no combination {point}"))?;
         if let Some(settings) = &mut settings {
@@ -84,6 +86,8 @@ struct ReplicateSetup<'a> {
     turns_per_ms: u64,
     rounds: u32,
     suite: Option<Suite>,
+    /// One that counts energy itself, if the device has one.
+    meter: Option<Meter>,
 }
 
 impl ReplicateSetup<'_> {
@@ -98,34 +102,25 @@ impl ReplicateSetup<'_> {
             None => None,
         };
         // Before the tasks, which must have ended when their groups are removed.
-        let grouped = || self.combinations.grouped.then(GroupsByHand::unlimited);
-        let groups = arm.by_hand.clone().or_else(grouped);
-        let groups = groups.map(|groups| ControlGroups::make(self.root, &groups)).transpose()?;
-        let priority = arm.background_network_priority;
-        let priority = priority.map(|priority| NetworkPriority::set(self.root, priority)).transpose()?;
+        let groups = ArmGroups::make(self.root, self.combinations, arm)?;
         let background = if arm.alone { &[][..] } else { &combination.background };
-        let mut background_programs =
-            background.iter().map(|&what| self.start_background(arm, what)).collect::<anyhow::Result<Vec<_>>>()?;
-        if let Some(groups) = &groups {
-            background_programs.iter().try_for_each(|task| groups.enter_background(task.pid()))?;
-        }
-        for (task, _) in background_programs.iter().zip(background).filter(|(_, what)| !what.is_music()) {
-            priority.as_ref().map_or(Ok(()), |priority| priority.give_to(task.pid()))?;
-        }
-        if self.combinations.grouped {
-            let file = |task: &RunningTask| format!("/proc/{}/oom_score_adj", task.pid());
-            let adj = CACHED_ADJ.to_string();
-            background_programs.iter().try_for_each(|task| self.root.write(file(task), &adj))?;
-        }
+        let start = |&what: &BackgroundProgram| {
+            let task = self.start_background(arm, what)?;
+            groups.enter_background(task.pid(), what).map(|()| task)
+        };
+        let mut background_programs = background.iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
         sleep_until(BootTime::now() + Duration::from_micros(replicate.settle_us));
         for (task, _) in background_programs.iter().zip(background).filter(|(_, what)| !what.is_music()) {
             self.deprioritise_by_hand(arm, task.pid())?;
         }
         background_programs.iter_mut().try_for_each(RunningTask::begin)?;
         let begun = BootTime::now();
+        let energy_before = self.read_energy()?;
         let front = self.start_foreground(arm, combination.foreground)?;
-        groups.as_ref().map_or(Ok(()), |groups| groups.enter_foreground(front.pid()))?;
-        daemon.as_ref().map_or(Ok(()), |daemon| daemon.set_foreground(front.pid()))?;
+        groups.enter_foreground(front.pid())?;
+        if let (Some(daemon), false) = (&daemon, groups.show_foreground()) {
+            daemon.set_foreground(front.pid())?;
+        }
         let sampled = Sampled {
             foreground: front.pid(),
             has_child: combination.foreground == Foreground::Browsing,
@@ -136,17 +131,25 @@ impl ReplicateSetup<'_> {
         let counts = samples.end();
         let front: ForegroundReport = front?;
         let lasted_ms = BootTime::now().since(begun).as_secs_f64() * 1000.0;
+        let energy_after = self.read_energy()?;
         let reports =
             background_programs.into_iter().map(RunningTask::end).collect::<anyhow::Result<Vec<BackgroundReport>>>()?;
         if let Some(daemon) = &mut daemon {
             daemon.actions()?;
         }
-        groups.map_or(Ok(()), ControlGroups::remove)?;
-        priority.map_or(Ok(()), NetworkPriority::end)?;
+        groups.remove()?;
         swap.map_or(Ok(()), SwapDevice::off)?;
         let mut metrics = figures(front, &reports, lasted_ms);
         metrics.extend(counts.into_iter().flat_map(core_figures));
+        if let (Some(meter), Some(before), Some(after)) = (&self.meter, energy_before, energy_after) {
+            let energy_mj = meter.energy_uj(&before, &after) as f64 / 1000.0;
+            metrics.insert(Metric::RunEnergy.key().to_owned(), energy_mj);
+        }
         Ok(metrics)
+    }
+
+    fn read_energy(&self) -> anyhow::Result<Option<Reading>> {
+        Ok(self.meter.as_ref().map(|meter| meter.read(self.root)).transpose()?)
     }
 
     /// Sets what the arm sets for the background process `pid`.
@@ -170,7 +173,11 @@ impl ReplicateSetup<'_> {
     fn start_background(&self, arm: &Arm, what: BackgroundProgram) -> anyhow::Result<RunningTask> {
         let is_own = !what.is_music() && !arm.background_launcher.is_empty();
         let launcher = if is_own { &arm.background_launcher } else { &arm.launcher };
-        self.start(launcher, &["--beside", what.name()])
+        let task = self.start(launcher, &["--beside", what.name()])?;
+        if self.combinations.grouped {
+            self.root.write(format!("/proc/{}/oom_score_adj", task.pid()), &CACHED_ADJ.to_string())?;
+        }
+        Ok(task)
     }
 
     /// Starts a task through `launcher`, which must exec it: the task is identified by its process.

@@ -4,6 +4,8 @@
 mod activity_manager;
 #[cfg(feature = "lab")]
 mod applications;
+#[cfg(feature = "lab")]
+mod arm_groups;
 mod background;
 mod boot_hold;
 #[cfg(feature = "lab")]
@@ -32,6 +34,8 @@ mod locked_memory;
 mod lookups;
 #[cfg(feature = "lab")]
 pub mod network;
+#[cfg(feature = "lab")]
+mod process_groups;
 mod readings;
 #[cfg(feature = "lab")]
 mod sampler;

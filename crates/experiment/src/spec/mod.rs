@@ -167,6 +167,11 @@ pub struct Arm {
     /// Control groups for the foreground and the background with fixed limits, in the lab and in an experiment with combinations.
     #[cfg(feature = "lab")]
     pub by_hand: Option<GroupsByHand>,
+    /// The foreground and its background are moved between Android's groups as ActivityManager does, in an experiment with
+    /// combinations whose guest has them. A daemon sees the foreground by them.
+    #[cfg(feature = "lab")]
+    #[serde(default)]
+    pub android_groups: bool,
     /// The scheduler of the combinations' disk.
     #[cfg(feature = "lab")]
     pub disk_scheduler: Option<String>,

@@ -384,6 +384,12 @@ fn combinations_are_points_and_their_mistakes_are_named() {
         assert_eq!(fault.is_some(), expected.is_some(), "{fault:?}");
         assert!(expected.is_none_or(|expected| fault.is_some_and(|fault| fault.contains(expected))), "{text}");
     }
+    let of_phone =
+        COMBINATIONS.replacen("\"brisk\", title = \"\"", "\"brisk\", title = \"\", android_groups = true", 1);
+    assert!(Experiment::parse("x", &of_phone).unwrap().arms.iter().any(|arm| arm.android_groups));
+    let of_launch = MINIMAL.replacen("governor = \"performance\"", "android_groups = true", 1);
+    let error = Experiment::parse("x", &of_launch).unwrap_err().to_string();
+    assert!(error.contains("android_groups is for combinations in the lab"), "{error}");
     let lonely = MINIMAL.replacen("governor = \"performance\"", "alone = true", 1);
     assert!(Experiment::parse("x", &lonely).unwrap_err().to_string().contains("in an experiment with combinations"));
 }

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 
 use super::super::combinations::RunningTask;
 use super::super::driver::Driver;
+use super::super::process_groups::{Place, ProcessGroups};
 use super::cost::Cost;
-use super::process_groups::{Place, ProcessGroups};
 use crate::lookup::LookupProcesses;
 use crate::spec::{Arm, BackgroundProgram, DeviceEnvironment};
 use crate::tasks::BackgroundReport;

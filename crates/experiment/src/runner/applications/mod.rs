@@ -8,7 +8,6 @@ mod cost;
 mod environment;
 mod figures;
 mod process;
-mod process_groups;
 
 use std::fs;
 use std::path::Path;
@@ -19,6 +18,7 @@ use anyhow::{Context, bail};
 
 use super::daemon::Daemon;
 use super::locked_memory::LockedMemory;
+use super::process_groups::{Place, ProcessGroups};
 use super::settings::RunnerSettings;
 use super::swap_device::SwapDevice;
 use super::{describe, run_replicates, runtime_folder, sleep_until};
@@ -37,7 +37,6 @@ use cost::CostMeter;
 use environment::RunningEnvironment;
 use figures::{Figures, MemoryState, Opening};
 use process::{ApplicationProcess, PreparedApplication, TapOutcome};
-use process_groups::{Place, ProcessGroups};
 
 /// Android's classes: foreground, previous and cached.
 const FOREGROUND_ADJ: i16 = 0;
