@@ -91,14 +91,16 @@ impl Samples {
         self.cells[arm][point].events.get(&metric).map_or_else(Vec::new, |blocks| blocks.values().cloned().collect())
     }
 
-    /// Every series for the result: each arm at each point in each of `metrics` that was measured there.
+    /// Every series for the result: each arm at each point in each of `metrics` that was measured there. An arm whose replicates
+    /// were all rejected has series without samples, beside those of other arms.
     pub fn series(&self, experiment: &Experiment, metrics: &[Metric]) -> Vec<ArmResult> {
         let mut series = Vec::new();
         for &metric in metrics {
             for (point, label) in self.points.iter().enumerate() {
                 for (index, arm) in experiment.arms.iter().enumerate() {
                     let cell = &self.cells[index][point];
-                    if !cell.figures.contains_key(&metric) && cell.rejected.is_empty() {
+                    let is_missing = !cell.rejected.is_empty() && self.is_expected(experiment, metric, point);
+                    if !cell.figures.contains_key(&metric) && !is_missing {
                         continue;
                     }
                     let samples = self.paired(metric, &[(index, point)]).remove(0);
@@ -120,6 +122,15 @@ impl Samples {
             }
         }
         series
+    }
+
+    /// True if another arm has `metric` at this point; where no arm has any figure, if a claim is about it.
+    fn is_expected(&self, experiment: &Experiment, metric: Metric, point: usize) -> bool {
+        let mut cells = self.cells.iter().map(|points| &points[point]);
+        if cells.clone().all(|cell| cell.figures.is_empty()) {
+            return experiment.claims.iter().any(|claim| claim.metric == metric);
+        }
+        cells.any(|cell| cell.figures.contains_key(&metric))
     }
 
     fn change(&self, metric: Metric, arm: usize, baseline: usize, point: usize) -> Option<MedianChange> {
@@ -207,6 +218,50 @@ pub(super) fn pick(values: &[f64], drawn: &[usize]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rejected_arm_has_only_series_that_another_arm_has() {
+        let text = r#"name = "x"
+title = "x"
+description = "x"
+mechanism = "launch"
+mode = "deterministic"
+scenario = "x"
+workload = { program = "load", work_ms = [50], settle_ms = [0, 0], window_beyond_work_ms = 1000 }
+replicates = { quick = 2, full = 2 }
+arm = [{ name = "stock", title = "", baseline = true }, { name = "brisk", title = "" }]
+claim = [{ id = "x", promise = "P-1", text = "T", measure = "gain", arm = "brisk" }]
+"#;
+        let experiment = Experiment::parse("x", text).unwrap();
+        let points = experiment.points(false);
+        let replicate = |arm| Replicate { id: 0, block: 0, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
+        let measured = |figures: &[Metric]| Measured {
+            replicate: 0,
+            arm: String::new(),
+            point: String::new(),
+            metrics: figures.iter().map(|metric| (metric.key().to_owned(), 1.0)).collect(),
+            events: BTreeMap::new(),
+            courses: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            rejected: figures.is_empty().then(|| "busy".to_owned()),
+        };
+        let metrics = [Metric::Launch, Metric::Energy, Metric::Actions];
+        for (stock, brisk, expected) in [
+            (&[][..], &[Metric::Launch][..], &["launch of stock", "launch of brisk"][..]),
+            (
+                &[Metric::Launch, Metric::Energy],
+                &[Metric::Launch],
+                &["launch of stock", "launch of brisk", "energy of stock"],
+            ),
+            (&[], &[], &["launch of stock", "launch of brisk"]),
+        ] {
+            let lines = [(replicate(0), measured(stock)), (replicate(1), measured(brisk))];
+            let samples = Samples::new(2, &points, lines.iter().map(|(replicate, line)| (replicate, line)));
+            let series = samples.series(&experiment, &metrics);
+            let found: Vec<String> = series.iter().map(|it| format!("{} of {}", it.metric, it.name)).collect();
+            assert_eq!(found, expected, "{stock:?} {brisk:?}");
+        }
+    }
 
     // Verifies MEMORY-7.
     #[test]

@@ -45,7 +45,9 @@ pub fn bars(part: &ComparedPart, size: Size, id: &str) -> Option<String> {
     for (value, label) in layout.scale.ticks(SMALL_SIZE) {
         let x = layout.scale.position(value);
         canvas.line(if value == 0.0 { "axis" } else { "rule" }, (x, top), (x, bottom));
-        canvas.text("small", Anchor::Middle, (x, bottom + 15.0), &label);
+        // The first label of a narrow drawing would begin left of it.
+        let middle = x.max(svg::text_width(&label, SMALL_SIZE) / 2.0);
+        canvas.text("small", Anchor::Middle, (middle, bottom + 15.0), &label);
     }
     canvas.append(&marks);
     canvas.text("small", Anchor::End, (size.width(), bottom + 15.0), &layout.scaled.unit);
