@@ -87,6 +87,14 @@ impl Machine {
         self.fitting.filter(|_| smallest < biggest).map(|fitting| fitting.highest(smallest))
     }
 
+    /// The number of cores that are bigger than the smallest.
+    pub fn bigger_core_count(&self) -> usize {
+        let smallest = self.cores.last().map(|core| core.capacity);
+        let bigger: Vec<u32> =
+            self.cores.iter().filter(|core| Some(core.capacity) != smallest).map(|core| core.cpu).collect();
+        self.core_count(&bigger)
+    }
+
     /// True when one of `cpus` is among the smallest cores.
     pub fn includes_smallest_core(&self, cpus: &[u32]) -> bool {
         let smallest = self.cores.last().map(|core| core.capacity);

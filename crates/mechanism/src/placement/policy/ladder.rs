@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{EVIDENCE, Held, IDLE_DEMAND, PlacementPolicy, WINDOW};
 use crate::placement::cores::{Machine, Split};
-use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise};
+use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise, cores_to_reserve};
 use crate::placement::step::Step;
 use crate::placement::trial::{MissedPeriod, PeriodicThreads, Trial, TrialVerdict};
 use crate::{Action, Decision, Target, TrialOutcome};
@@ -129,8 +129,8 @@ impl PlacementPolicy {
         let next = match &step {
             Step::Weight => Some(Step::Idle),
             // Foreground threads wait for each other on the reserved cores.
-            Step::Isolate(split) if after.runnable() > self.machine.core_count(&split.reserved) as f64 + CORE_SLACK => {
-                Some(Step::Weight)
+            Step::Isolate(split) if self.outgrows(split, after.runnable()) => {
+                (!reserves_enough(&self.machine, split, after.runnable())).then_some(Step::Weight)
             }
             _ => None,
         };
@@ -175,7 +175,13 @@ impl PlacementPolicy {
             false => Some(Step::Weight),
         };
         match isolate.into_iter().chain(least).find(may_be_tried) {
-            Some(step) => self.begin(now, step, totals, None, &seen, decisions),
+            Some(step) => {
+                let is_safe = matches!(&step, Step::Isolate(split) if self.outgrows(split, parallelism));
+                self.begin(now, step, totals, None, &seen, decisions);
+                if is_safe {
+                    self.end_trial(&seen);
+                }
+            }
             None => self.reason = format!("{done} until the back-off after a failed trial ends: {seen}"),
         }
     }
@@ -209,6 +215,20 @@ impl PlacementPolicy {
         let masks = decisions[begun..].iter().take_while(|decision| is_mask(decision)).count();
         let moved = [self.migrate_foreground(now), self.spread_foreground(now)].concat();
         decisions.splice(begun + masks..begun + masks, moved);
+    }
+
+    /// A foreground that needs all cores has every bigger core to itself, and loses none: there is nothing to try, and its waits
+    /// on smaller cores would not tell that it runs faster.
+    fn end_trial(&mut self, seen: &str) {
+        let Some(held) = &mut self.held else { return };
+        held.trial = None;
+        let step = held.step.clone();
+        self.reason = format!("{}, as the foreground needs all CPUs: {seen}", self.describe(&step));
+    }
+
+    /// True if a foreground of this parallelism needs more cores than `split` reserves.
+    fn outgrows(&self, split: &Split, parallelism: f64) -> bool {
+        parallelism > self.machine.core_count(&split.reserved) as f64 + CORE_SLACK
     }
 
     /// The cores that are reserved now, and the others.
@@ -261,7 +281,15 @@ impl PlacementPolicy {
 /// accounts a wait when it ends, so an early estimate is a few percent too low; choosing again would give the same result.
 fn missing_cores(machine: &Machine, step: &Step, parallelism: f64, minimum_gain: f64) -> f64 {
     let Step::Isolate(split) = step else { return 0.0 };
+    if reserves_enough(machine, split, parallelism) {
+        return 0.0;
+    }
     Some(parallelism - machine.core_count(&split.reserved) as f64)
         .filter(|missing_cores| *missing_cores > parallelism * minimum_gain)
         .unwrap_or(0.0)
+}
+
+/// True if `split` is what a foreground of this parallelism would get now.
+fn reserves_enough(machine: &Machine, split: &Split, parallelism: f64) -> bool {
+    cores_to_reserve(parallelism, machine).is_some_and(|cores| cores <= machine.core_count(&split.reserved))
 }
