@@ -219,10 +219,7 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
                     arm: plan.arms[replicate.arm].name.clone(),
                     point: plan.points[replicate.point].to_string(),
                     metrics: BTreeMap::from([("launch_ms".to_owned(), 100.0)]),
-                    events: BTreeMap::new(),
-                    courses: BTreeMap::new(),
-                    processes: BTreeMap::new(),
-                    rejected: None,
+                    ..Measured::default()
                 }));
             }
             Ok(Vec::new())

@@ -124,7 +124,7 @@ pub struct ProcessCourse {
 }
 
 /// What one replicate measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// [`Replicate::id`].
     pub replicate: u32,

@@ -236,14 +236,9 @@ claim = [{ id = "x", promise = "P-1", text = "T", measure = "gain", arm = "brisk
         let points = experiment.points(false);
         let replicate = |arm| Replicate { id: 0, block: 0, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
         let measured = |figures: &[Metric]| Measured {
-            replicate: 0,
-            arm: String::new(),
-            point: String::new(),
             metrics: figures.iter().map(|metric| (metric.key().to_owned(), 1.0)).collect(),
-            events: BTreeMap::new(),
-            courses: BTreeMap::new(),
-            processes: BTreeMap::new(),
             rejected: figures.is_empty().then(|| "busy".to_owned()),
+            ..Measured::default()
         };
         let metrics = [Metric::Launch, Metric::Energy, Metric::Actions];
         for (stock, brisk, expected) in [
@@ -281,14 +276,9 @@ arm = [{ name = "none", title = "", baseline = true }, { name = "zram", title = 
             |block: u32, arm: usize| Replicate { id: 0, block, arm, point: 0, settle_us: 0, seed: 0, warm_up: false };
         let course = |mib: f64| ProcessCourse { resident_mib: vec![mib; 3], swapped_mib: vec![0.0; 3] };
         let measured = |mib: Option<f64>, rejected: Option<&str>| Measured {
-            replicate: 0,
-            arm: String::new(),
-            point: String::new(),
-            metrics: BTreeMap::new(),
-            events: BTreeMap::new(),
-            courses: BTreeMap::new(),
             processes: mib.map(|mib| ("game".to_owned(), course(mib))).into_iter().collect(),
             rejected: rejected.map(Into::into),
+            ..Measured::default()
         };
         let lines = [
             (replicate(0, 0), measured(Some(1.0), None)),

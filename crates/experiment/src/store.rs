@@ -297,7 +297,6 @@ fn fault(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> StoreErr
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::super::plan::Measured;
     use super::*;
@@ -311,16 +310,7 @@ mod tests {
     }
 
     fn measured(replicate: u32) -> Line {
-        Line::Measured(Measured {
-            replicate,
-            arm: "stock".into(),
-            point: String::new(),
-            metrics: BTreeMap::new(),
-            events: BTreeMap::new(),
-            courses: BTreeMap::new(),
-            processes: BTreeMap::new(),
-            rejected: None,
-        })
+        Line::Measured(Measured { replicate, arm: "stock".into(), ..Measured::default() })
     }
 
     // Verifies PROVE-2.

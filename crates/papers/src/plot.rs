@@ -45,8 +45,7 @@ pub fn bars(part: &ComparedPart, size: Size, id: &str) -> Option<String> {
     for (value, label) in layout.scale.ticks(SMALL_SIZE) {
         let x = layout.scale.position(value);
         canvas.line(if value == 0.0 { "axis" } else { "rule" }, (x, top), (x, bottom));
-        // The first label of a narrow drawing would begin left of it.
-        let middle = x.max(svg::text_width(&label, SMALL_SIZE) / 2.0);
+        let middle = svg::middle_inside(x, &label, SMALL_SIZE, size.width());
         canvas.text("small", Anchor::Middle, (middle, bottom + 15.0), &label);
     }
     canvas.append(&marks);

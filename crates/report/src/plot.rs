@@ -154,10 +154,9 @@ fn axis(canvas: &mut Canvas, layout: &Layout<'_>, scale: Scale, y: f64) -> f64 {
     for (value, label) in scale.ticks(SMALL_SIZE) {
         let x = scale.position(value);
         canvas.line("axis", (x, y), (x, y + 4.0));
-        let half = svg::text_width(&label, SMALL_SIZE) / 2.0;
-        let middle = x.clamp(half, (width - half).max(half));
+        let middle = svg::middle_inside(x, &label, SMALL_SIZE, width);
         canvas.text("small", Anchor::Middle, (middle, y + 16.0), &label);
-        end = middle + half;
+        end = middle + svg::text_width(&label, SMALL_SIZE) / 2.0;
     }
     // Narrow drawings have no room beside the axis: each figure has its unit there.
     if layout.size == Size::Wide {

@@ -172,6 +172,12 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// The middle of a text that is to be at `x`, moved so that the text is inside a drawing of this width.
+pub fn middle_inside(x: f64, text: &str, size: f64, width: f64) -> f64 {
+    let half = text_width(text, size) / 2.0;
+    x.clamp(half, (width - half).max(half))
+}
+
 /// The width of `text` at `size`, judged by the widest of the common sans-serif fonts.
 pub fn text_width(text: &str, size: f64) -> f64 {
     let em: f64 = text

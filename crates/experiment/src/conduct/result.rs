@@ -78,12 +78,11 @@ pub(super) fn metrics(experiment: &Experiment) -> Vec<Metric> {
         Metric::LookupTime => experiment.mode == Timekeeping::Parallel,
         metric if metric.subject() == Subject::Boots => true,
         metric if metric.subject() == Subject::Lookups => experiment.mode == Timekeeping::Deterministic,
-        Metric::Basic => experiment.claims.iter().any(|claim| claim.metric == *metric),
+        Metric::Basic | Metric::RunEnergy => experiment.claims.iter().any(|claim| claim.metric == *metric),
         Metric::EstimatedGain => experiment.arms.iter().any(|arm| arm.estimates.is_some()),
         Metric::Actions => experiment.claims.iter().any(|claim| claim.measure == Measure::StaysOff),
         // Only one arm has a claim about missed music.
         Metric::MusicMissed => false,
-        Metric::RunEnergy => experiment.claims.iter().any(|claim| claim.metric == *metric),
         metric if metric.subject() == Subject::Applications => experiment.claims.iter().any(|c| c.metric == *metric),
         _ => true,
     };

@@ -62,10 +62,7 @@ impl Testbed for Device {
                 arm: plan.arms[replicate.arm].name.clone(),
                 point: plan.points[replicate.point].to_string(),
                 metrics: BTreeMap::from([("launch_ms".to_owned(), 100.0 + scatter)]),
-                events: BTreeMap::new(),
-                courses: BTreeMap::new(),
-                processes: BTreeMap::new(),
-                rejected: None,
+                ..Measured::default()
             }));
         }
         Ok(Vec::new())

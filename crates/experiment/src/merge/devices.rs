@@ -107,10 +107,8 @@ arm = [{ name = "stock", title = "", baseline = true }, { name = "ours", title =
                 arm: experiment.arms[planned.arm].name.clone(),
                 point: experiment.points(true)[planned.point].to_string(),
                 metrics: BTreeMap::from([("launch_ms".to_owned(), if figure.is_nan() { 1.0 } else { figure })]),
-                events: BTreeMap::new(),
-                courses: BTreeMap::new(),
-                processes: BTreeMap::new(),
                 rejected: figure.is_nan().then(|| "busy".to_owned()),
+                ..Measured::default()
             })
         };
         let device = DeviceDescription { processor: format!("that of {folder}"), ..DeviceDescription::default() };

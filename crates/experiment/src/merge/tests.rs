@@ -55,10 +55,7 @@ fn line_of(id: u32, seed: u64) -> Line {
         arm: entry.arms[planned.arm].name.clone(),
         point: entry.points(true)[planned.point].to_string(),
         metrics: BTreeMap::from([("launch_ms".to_owned(), f64::from(id + 7).sqrt() / 3.0)]),
-        events: BTreeMap::new(),
-        courses: BTreeMap::new(),
-        processes: BTreeMap::new(),
-        rejected: None,
+        ..Measured::default()
     })
 }
 

@@ -39,16 +39,7 @@ fn judged(ours: [f64; 2], shifts: &[f64], quick: bool, claim: &str) -> Vec<Claim
 
 fn line(metrics: &[(&str, f64)], rejected: Option<&str>) -> Measured {
     let metrics: BTreeMap<_, _> = metrics.iter().map(|&(key, figure)| (key.to_owned(), figure)).collect();
-    Measured {
-        replicate: 0,
-        arm: String::new(),
-        point: String::new(),
-        metrics,
-        events: BTreeMap::new(),
-        courses: BTreeMap::new(),
-        processes: BTreeMap::new(),
-        rejected: rejected.map(Into::into),
-    }
+    Measured { metrics, rejected: rejected.map(Into::into), ..Measured::default() }
 }
 
 // Verifies PROVE-1.

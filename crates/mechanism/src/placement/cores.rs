@@ -89,10 +89,9 @@ impl Machine {
 
     /// The number of cores that are bigger than the smallest.
     pub fn bigger_core_count(&self) -> usize {
-        let smallest = self.cores.last().map(|core| core.capacity);
-        let bigger: Vec<u32> =
-            self.cores.iter().filter(|core| Some(core.capacity) != smallest).map(|core| core.cpu).collect();
-        self.core_count(&bigger)
+        let smallest = self.cores.last().map_or(0, |core| core.capacity);
+        let bigger = self.cores.partition_point(|core| core.capacity > smallest);
+        self.core_count(&ascending(&self.cores[..bigger]))
     }
 
     /// True when one of `cpus` is among the smallest cores.

@@ -175,18 +175,13 @@ impl PlacementPolicy {
             false => Some(Step::Weight),
         };
         match isolate.into_iter().chain(least).find(may_be_tried) {
-            Some(step) => {
-                let is_safe = matches!(&step, Step::Isolate(split) if self.outgrows(split, parallelism));
-                self.begin(now, step, totals, None, &seen, decisions);
-                if is_safe {
-                    self.end_trial(&seen);
-                }
-            }
+            Some(step) => self.begin(now, step, totals, None, &seen, decisions),
             None => self.reason = format!("{done} until the back-off after a failed trial ends: {seen}"),
         }
     }
 
-    /// Starts a trial of `step`, if it changes anything.
+    /// Starts `step`, if it changes anything. It is on trial, but for one: a foreground that needs all cores, and has every bigger
+    /// core to itself, loses none, and its waits on smaller cores would not tell that it runs faster.
     fn begin(
         &mut self,
         now: BootTime,
@@ -198,8 +193,10 @@ impl PlacementPolicy {
     ) {
         let trial = Trial::new(now, Duration::from_millis(self.config.trial_ms), before);
         let periodic_threads = PeriodicThreads::of(&self.roster, trial.warm_up_ends());
-        self.reason = format!("{}, on trial: {seen}", self.describe(&step));
-        self.held = Some(Held::new(step, now, Some(trial), periodic_threads, in_force));
+        let is_tried = !matches!(&step, Step::Isolate(split) if self.outgrows(split, self.window.parallelism()));
+        let standing = if is_tried { "on trial" } else { "as the foreground needs all CPUs" };
+        self.reason = format!("{}, {standing}: {seen}", self.describe(&step));
+        self.held = Some(Held::new(step, now, is_tried.then_some(trial), periodic_threads, in_force));
         let begun = decisions.len();
         self.apply(now, decisions);
         if self.held.is_none() {
@@ -215,15 +212,6 @@ impl PlacementPolicy {
         let masks = decisions[begun..].iter().take_while(|decision| is_mask(decision)).count();
         let moved = [self.migrate_foreground(now), self.spread_foreground(now)].concat();
         decisions.splice(begun + masks..begun + masks, moved);
-    }
-
-    /// A foreground that needs all cores has every bigger core to itself, and loses none: there is nothing to try, and its waits
-    /// on smaller cores would not tell that it runs faster.
-    fn end_trial(&mut self, seen: &str) {
-        let Some(held) = &mut self.held else { return };
-        held.trial = None;
-        let step = held.step.clone();
-        self.reason = format!("{}, as the foreground needs all CPUs: {seen}", self.describe(&step));
     }
 
     /// True if a foreground of this parallelism needs more cores than `split` reserves.
