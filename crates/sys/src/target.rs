@@ -37,13 +37,6 @@ pub enum Target {
         /// As above.
         start_time_ticks: u64,
     },
-    /// A thread's upper utilisation clamp (sched_setattr(2), 0 to 1024), bound to one life of the thread.
-    UtilizationClampMaximum {
-        /// The thread.
-        tid: u32,
-        /// As above.
-        start_time_ticks: u64,
-    },
     /// A thread's I/O priority (ioprio_set(2), `best-effort 7`), bound to one life of the thread.
     IoPriority {
         /// The thread.
@@ -98,7 +91,6 @@ impl Target {
             Self::UtilizationClampMinimum { pid, .. } => Some(*pid),
             Self::CpuAffinity { tid, .. }
             | Self::Priority { tid, .. }
-            | Self::UtilizationClampMaximum { tid, .. }
             | Self::IoPriority { tid, .. }
             | Self::GroupMember { tid, .. } => Some(*tid),
         }
@@ -118,7 +110,6 @@ impl Target {
             Self::UtilizationClampMinimum { .. } => Some(Self::UtilizationClampMinimum { pid: tid, start_time_ticks }),
             Self::CpuAffinity { .. } => Some(Self::CpuAffinity { tid, start_time_ticks }),
             Self::Priority { .. } => Some(Self::Priority { tid, start_time_ticks }),
-            Self::UtilizationClampMaximum { .. } => Some(Self::UtilizationClampMaximum { tid, start_time_ticks }),
             Self::IoPriority { .. } => Some(Self::IoPriority { tid, start_time_ticks }),
             Self::GroupMember { hierarchy, .. } => Some(Self::GroupMember { hierarchy, tid, start_time_ticks }),
             _ => None,
@@ -134,7 +125,6 @@ impl fmt::Display for Target {
             Self::UtilizationClampMinimum { pid, .. } => write!(f, "uclamp.min of process {pid}"),
             Self::CpuAffinity { tid, .. } => write!(f, "CPU mask of thread {tid}"),
             Self::Priority { tid, .. } => write!(f, "priority of thread {tid}"),
-            Self::UtilizationClampMaximum { tid, .. } => write!(f, "uclamp.max of thread {tid}"),
             Self::IoPriority { tid, .. } => write!(f, "storage priority of thread {tid}"),
             Self::ZramAlgorithm(name) => write!(f, "algorithm of {name}"),
             Self::ZramBacking(name) => write!(f, "backing device of {name}"),

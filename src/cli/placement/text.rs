@@ -69,9 +69,6 @@ fn head(snapshot: &PlacementSnapshot) -> String {
     }
     let cores: Vec<String> = snapshot.cores.iter().map(|core| format!("{} ({})", core.cpu, core.capacity)).collect();
     line("CPUs", &format!("{}, with their capacity; reserved in this order", cores.join(", ")));
-    if let Some(clamp) = snapshot.upper_clamp {
-        line("Clamp", &format!("deprioritised bulk threads get uclamp.max {clamp}, to fit the smallest CPU"));
-    }
     line(
         "Foreground",
         &match snapshot.foreground.as_slice() {

@@ -95,26 +95,3 @@ fn a_cpu_goes_offline_while_four_mechanisms_hold_leases() {
     }
     assert_eq!((report.one("unplug.floor"), report.one("unplug.swap")), ("1200000", "1"), "{report:#?}");
 }
-
-// Verifies UNDO-7, TOGETHER-3.
-#[test]
-#[ignore = "builds a kernel; ./dev test --deep"]
-fn a_launchs_floor_and_placements_ceiling_share_a_thread() {
-    let Some(binary) = static_brisk() else { return };
-    let job = job_in_turn(binary, "debian-6.1-checked", &["sh", "/interactions_clamps.sh"]);
-    let job = job.with_file("/placement_steps.sh", include_str!("../placement/steps.sh"));
-    let script = include_str!("clamps.sh");
-    let report = Report::of(job, "/interactions_clamps.sh", script, Duration::from_secs(1200));
-    // Nice value, floor, ceiling.
-    for round in ["end", "killed"] {
-        for (step, clamps) in [("launched", "0 600 1024"), ("both", "10 600 1024"), ("free", "0 0 1024")] {
-            assert_eq!(report.one(&format!("{round}.{step}")), clamps, "{report:#?}");
-        }
-        let leases = report.json(&format!("{round}.status"))["leases"].to_string();
-        let held = ["utilization-clamp-minimum", "utilization-clamp-maximum"].map(|clamp| leases.contains(clamp));
-        assert_eq!(held, [true, false], "{leases}");
-    }
-    assert_eq!(report.one("end.ceiling"), "10 0 356", "the floor has ended: {report:#?}");
-    assert_eq!(report.complaints(|_| false), Vec::<&str>::new(), "{report:#?}");
-    assert_eq!(report.one("left"), "Nothing is left changed.", "{report:#?}");
-}

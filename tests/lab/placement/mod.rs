@@ -180,26 +180,6 @@ fn with_a_single_cpu_none_is_kept_free() {
     assert_eq!(report.one("single.cpus"), "[]", "{report:#?}");
 }
 
-// Verifies PLACE-5.
-#[test]
-#[ignore = "builds a kernel; ./dev test --deep"]
-fn bulk_work_claims_no_big_core_and_its_clamp_is_restored() {
-    let Some(binary) = static_brisk() else { return };
-    let mut job = job_in_turn(binary, "debian-6.1-checked", &["sh", "/placement_clamps.sh"]);
-    job.scenario.modules.clear();
-    let report = report(job, "/placement_clamps.sh", include_str!("clamps.sh"), Duration::from_secs(1200));
-    for step in ["equal", "end", "killed", "both"] {
-        let [taken, freed] = ["taken", "freed"].map(|what| report.one(&format!("{step}.{what}")));
-        assert_eq!([taken, freed], ["yes"; 2], "{report:#?}");
-    }
-    assert!(report.json("equal.support")["upper_clamp"].is_null(), "{report:#?}");
-    assert!(report.one("end.explain").contains("restricted (other 10, uclamp.max 356)"), "{report:#?}");
-    assert!(report.one("end.leases").contains("utilization-clamp-maximum"), "{report:#?}");
-    assert_eq!((report.one("end.heir"), report.one("killed.heir")), ("yes", "10 356"), "{report:#?}");
-    assert_eq!(report.one("both.left"), "yes", "restore had something to do: {report:#?}");
-    report.said("both.restored", &["restored", "uclamp.max of thread", "holds 1024 again"]);
-}
-
 /// The output of `steps` of placement_storage.sh, with an emulated disk of the kernel that serves one request at a time.
 fn storage(steps: &[&str]) -> Option<Report> {
     let command = [&["sh", "/placement_storage.sh"], steps].concat();

@@ -9,20 +9,6 @@ configure() {
 	printf '%s\n' '[launch]' 'enabled = false' '[placement]' 'enabled = true' "$@" >/etc/brisk/brisk.toml
 }
 
-# Equal CPUs have no capacities in sysfs: from now on brisk reads 1024 and 446.
-tell_unequal_cpus() {
-	for cpu in 0:1024 1:446; do
-		folder=/sys/devices/system/cpu/cpu${cpu%:*}
-		mount -t tmpfs none "$folder"
-		echo "${cpu#*:}" >"$folder/cpu_capacity"
-	done
-}
-
-# uclamp_of THREAD min|max
-uclamp_of() {
-	sed -n "s/^uclamp.$2 *: *//p" "/proc/$1/sched"
-}
-
 start_daemon() {
 	: >"$log"
 	brisk daemon 2>>"$log" &

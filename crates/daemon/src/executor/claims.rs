@@ -4,7 +4,6 @@
 //! | target | in force |
 //! |---|---|
 //! | lower utilisation clamps, frequencies | the highest |
-//! | upper utilisation clamps | the lowest, but no lower than the lower clamp that is claimed for the same task |
 //! | CPU masks | the CPUs that all claims allow, from the oldest claim on; a claim that would leave no CPU is skipped |
 //! | all others | the latest |
 
@@ -34,7 +33,6 @@ pub struct Claims {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
     Highest,
-    Lowest,
     Intersection,
     Latest,
 }
@@ -46,7 +44,6 @@ impl Rule {
         match target {
             Target::UtilizationClampMinimum { .. } => Self::Highest,
             Target::Tunable(file) if is_frequency(file) => Self::Highest,
-            Target::UtilizationClampMaximum { .. } => Self::Lowest,
             Target::CpuAffinity { .. } => Self::Intersection,
             _ => Self::Latest,
         }
@@ -117,43 +114,21 @@ impl Claims {
         let latest = || claims.last().map(|(_, claim)| claim.clone());
         match Rule::of(target) {
             Rule::Latest => latest(),
-            Rule::Highest => extreme(claims, |number| number).or_else(latest),
-            Rule::Lowest => {
-                extreme(claims, |number| -number).or_else(latest).map(|claim| self.above_floor(target, claim))
-            }
+            Rule::Highest => highest(claims).or_else(latest),
             Rule::Intersection => intersection(claims).or_else(latest),
         }
-    }
-
-    /// The upper clamp of the same task as the lower clamp `target`, if it is claimed: its value depends on the lower one.
-    pub fn paired_upper_clamp(&self, target: &Target) -> Option<Target> {
-        let Target::UtilizationClampMinimum { pid: tid, start_time_ticks } = *target else { return None };
-        Some(Target::UtilizationClampMaximum { tid, start_time_ticks }).filter(|ceiling| !self.of(ceiling).is_empty())
     }
 
     fn of(&self, target: &Target) -> &[(&'static str, Claim)] {
         self.by_target.get(target).map_or(&[], Vec::as_slice)
     }
-
-    /// The kernel refuses an upper clamp below the lower one.
-    fn above_floor(&self, target: &Target, ceiling: Claim) -> Claim {
-        let Target::UtilizationClampMaximum { tid: pid, start_time_ticks } = *target else { return ceiling };
-        let floor = self.effective(&Target::UtilizationClampMinimum { pid, start_time_ticks });
-        match floor.filter(|floor| number(floor) > number(&ceiling)) {
-            Some(floor) => Claim { value: floor.value, ..ceiling },
-            None => ceiling,
-        }
-    }
 }
 
-fn number(claim: &Claim) -> Option<i64> {
-    claim.value.parse().ok()
-}
-
-/// The claim with the highest `rank` of its number, and of equals the one that lasts longest; `None` if a value is no number.
-fn extreme(claims: &[(&'static str, Claim)], rank: fn(i64) -> i64) -> Option<Claim> {
-    let ranked: Option<Vec<_>> = claims.iter().map(|(_, claim)| Some((rank(number(claim)?), claim))).collect();
-    ranked?.into_iter().max_by_key(|(rank, claim)| (*rank, claim.until)).map(|(_, claim)| claim.clone())
+/// The claim with the highest number, and of equals the one that lasts longest; `None` if a value is no number.
+fn highest(claims: &[(&'static str, Claim)]) -> Option<Claim> {
+    let ranked: Option<Vec<_>> =
+        claims.iter().map(|(_, claim)| Some((claim.value.parse::<i64>().ok()?, claim))).collect();
+    ranked?.into_iter().max_by_key(|(number, claim)| (*number, claim.until)).map(|(_, claim)| claim.clone())
 }
 
 /// The CPUs that all claims allow, from the oldest on, skipping claims that would leave none; `None` if one is no CPU list.
@@ -209,17 +184,12 @@ mod tests {
         Target::UtilizationClampMinimum { pid: 7, start_time_ticks: 1 }
     }
 
-    fn ceiling() -> Target {
-        Target::UtilizationClampMaximum { tid: 7, start_time_ticks: 1 }
-    }
-
     // Verifies UNDO-7.
     #[test]
     fn each_kind_of_target_has_its_rule() {
         for (target, values, expected) in [
             (frequency(), ["800000", "1200000", "900000"], "1200000"),
             (floor(), ["300", "100", "200"], "300"),
-            (ceiling(), ["300", "100", "200"], "100"),
             (mask(), ["0-3", "2-5", "0,2-3"], "2-3"),
             // The second claim would leave no CPU.
             (mask(), ["0-1", "2-3", "1-2"], "1"),
@@ -232,21 +202,6 @@ mod tests {
             }
             assert_eq!(claims.effective(&target).unwrap().value, expected, "{target} {values:?}");
         }
-    }
-
-    // Verifies UNDO-7.
-    #[test]
-    fn an_upper_clamp_is_no_lower_than_the_lower_clamp_of_its_task() {
-        let mut claims = Claims::default();
-        claims.put(&ceiling(), "placement", claim("300", 90));
-        assert_eq!(claims.effective(&ceiling()), Some(claim("300", 90)));
-        assert_eq!(claims.paired_upper_clamp(&floor()), Some(ceiling()));
-        claims.put(&floor(), "launch", claim("700", 10));
-        assert_eq!(claims.effective(&ceiling()), Some(claim("700", 90)));
-        let of_another = Target::UtilizationClampMinimum { pid: 7, start_time_ticks: 2 };
-        assert_eq!((claims.paired_upper_clamp(&of_another), claims.paired_upper_clamp(&ceiling())), (None, None));
-        claims.remove(&floor(), "launch");
-        assert_eq!(claims.effective(&ceiling()), Some(claim("300", 90)));
     }
 
     // Verifies UNDO-7.
@@ -281,10 +236,10 @@ mod tests {
         // Verifies UNDO-7.
         #[test]
         fn the_value_in_force_depends_only_on_claims_and_their_order(
-            kind in 0usize..4,
+            kind in 0usize..3,
             steps in prop::collection::vec((0usize..3, prop::option::of(1u32..255), 0u64..100), 0..40),
         ) {
-            let target = [frequency(), ceiling(), mask(), governor_tunable()][kind].clone();
+            let target = [frequency(), mask(), governor_tunable()][kind].clone();
             let mut claims = Claims::default();
             let mut model: Vec<(&str, u32)> = Vec::new();
             for (owner, value, until_ms) in steps {
@@ -295,19 +250,18 @@ mod tests {
                     model.extend(value.map(|value| (owner, value)));
                 }
                 match value {
-                    Some(bits) if kind == 2 => claims.put(&target, owner, claim(&list(bits), until_ms)),
+                    Some(bits) if kind == 1 => claims.put(&target, owner, claim(&list(bits), until_ms)),
                     Some(value) => claims.put(&target, owner, claim(&value.to_string(), until_ms)),
                     None => drop(claims.remove(&target, owner)),
                 }
                 let mut values = model.iter().map(|(_, value)| *value);
                 let expected = match kind {
                     0 => values.max(),
-                    1 => values.min(),
-                    2 => values.reduce(|all, bits| if all & bits == 0 { all } else { all & bits }),
+                    1 => values.reduce(|all, bits| if all & bits == 0 { all } else { all & bits }),
                     _ => values.next_back(),
                 };
                 let effective = claims.effective(&target).map(|claim| claim.value);
-                let expected = expected.map(|value| if kind == 2 { list(value) } else { value.to_string() });
+                let expected = expected.map(|value| if kind == 1 { list(value) } else { value.to_string() });
                 prop_assert_eq!(effective, expected);
             }
         }

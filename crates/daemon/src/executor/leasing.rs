@@ -20,8 +20,6 @@ impl Executor {
         claim: Claim,
     ) -> Result<(), JournalError> {
         self.claims.put(target, owner, claim);
-        // The upper clamp first: the kernel refuses a lower clamp above the upper one.
-        self.update_upper_clamp_if(now, target, |ceiling, held| ceiling > held);
         let leased = self.lease_effective_value(now, target);
         // Even if it failed, an earlier failed restore of this target is superseded.
         let known = self.known.entry(target.clone()).or_default();
@@ -30,7 +28,6 @@ impl Executor {
             self.claims.remove(target, owner);
             self.fall_back(now, target);
         }
-        self.update_upper_clamp(now, target);
         leased
     }
 
@@ -50,16 +47,14 @@ impl Executor {
         let is_shared = |target: &Target| shared.iter().find(|(other, _)| *other == target);
         let mut all = Vec::with_capacity(targets.len());
         for &target in targets {
-            let effect = match is_shared(target) {
+            all.push(match is_shared(target) {
                 Some((_, true)) => {
                     self.fall_back(now, target);
                     Effect::Written
                 }
                 Some((_, false)) => Effect::Unchanged,
                 None => effects.next().unwrap_or(Effect::Unchanged),
-            };
-            self.update_upper_clamp(now, target);
-            all.push(effect);
+            });
         }
         all
     }
@@ -93,19 +88,17 @@ impl Executor {
         let mut ended = Vec::new();
         for (target, owner) in self.claims.expire(now) {
             self.fall_back(now, &target);
-            self.update_upper_clamp(now, &target);
             ended.push((owner, self.outcome(owner, &target, Effect::Written)));
         }
         ended
     }
 
     /// Ends all claims behind restored leases, and returns each owner with its outcome.
-    pub(super) fn ended(&mut self, now: BootTime, restorations: Vec<Restoration>) -> Vec<(&'static str, Outcome)> {
+    pub(super) fn ended(&mut self, restorations: Vec<Restoration>) -> Vec<(&'static str, Outcome)> {
         let mut ended = Vec::new();
         for restoration in restorations {
             let effect = self.report(&restoration);
             ended.extend(self.end(&restoration.target, &effect));
-            self.update_upper_clamp(now, &restoration.target);
         }
         ended
     }
@@ -142,22 +135,6 @@ impl Executor {
         };
         let lost = self.end(target, &effect);
         self.lost.extend(lost);
-    }
-
-    /// Updates the upper clamp of the task whose lower clamp is `target`.
-    fn update_upper_clamp(&mut self, now: BootTime, target: &Target) {
-        self.update_upper_clamp_if(now, target, |ceiling, held| ceiling != held);
-    }
-
-    /// As [`Executor::update_upper_clamp`], if `is_to_change` is true for the new and the held value.
-    fn update_upper_clamp_if(&mut self, now: BootTime, target: &Target, is_to_change: fn(u32, u32) -> bool) {
-        let Some(ceiling) = self.claims.paired_upper_clamp(target) else { return };
-        let held =
-            self.leases().iter().find(|lease| lease.target == ceiling).and_then(|lease| lease.value.parse().ok());
-        let effective = self.claims.effective(&ceiling).and_then(|claim| claim.value.parse().ok());
-        if held.zip(effective).is_some_and(|(held, effective)| is_to_change(effective, held)) {
-            self.fall_back(now, &ceiling);
-        }
     }
 
     fn lease_effective_value(&mut self, now: BootTime, target: &Target) -> Result<(), JournalError> {
@@ -283,66 +260,6 @@ mod tests {
             3 => (1u64..80).prop_map(Step::Wait),
             1 => Just(Step::Die),
         ]
-    }
-
-    fn clamp(is_floor: bool) -> Target {
-        let (pid, start_time_ticks) = (7, 1);
-        match is_floor {
-            true => Target::UtilizationClampMinimum { pid, start_time_ticks },
-            false => Target::UtilizationClampMaximum { tid: pid, start_time_ticks },
-        }
-    }
-
-    /// The leased value of a task's lower or upper clamp.
-    fn leased(executor: &Executor, is_floor: bool) -> Option<u32> {
-        let lease = executor.leases().iter().find(|lease| lease.target == clamp(is_floor))?;
-        lease.value.parse().ok()
-    }
-
-    proptest! {
-        // Few kernels support clamps, so this is a dry run: it checks the leases of the executor.
-        // Verifies UNDO-7.
-        #[test]
-        fn a_tasks_ceiling_never_goes_below_its_floor(steps in prop::collection::vec(step(), 1..30)) {
-            let (_folder, root) = root_of(&[]);
-            let output = crate::executor::Output::to(std::io::sink());
-            let mut executor = Executor::new(root, Sink::DryRun { json: false, leases: Vec::new(), output });
-            // Owner, whether it is the floor, value, end.
-            let mut model: Vec<(usize, bool, u32, u64)> = Vec::new();
-            let mut now_ms = 0;
-            for step in steps {
-                match step {
-                    Step::Lease(owner, is_floor, value, lasts_ms) => {
-                        let (target, until_ms) = (clamp(is_floor), now_ms + lasts_ms);
-                        let action = Action::Lease { target, value: value.to_string(), until: at(until_ms) };
-                        decide(&mut executor, now_ms, OWNERS[owner], action);
-                        model.retain(|known| (known.0, known.1) != (owner, is_floor));
-                        model.push((owner, is_floor, value, until_ms));
-                    }
-                    Step::Release(owner, is_floor) => {
-                        decide(&mut executor, now_ms, OWNERS[owner], Action::Release { target: clamp(is_floor) });
-                        model.retain(|known| (known.0, known.1) != (owner, is_floor));
-                    }
-                    Step::Wait(lasts_ms) => {
-                        now_ms += lasts_ms;
-                        executor.expire(at(now_ms));
-                        model.retain(|known| known.3 > now_ms);
-                    }
-                    // Each owner releases both.
-                    Step::Die => {
-                        for (owner, is_floor) in OWNERS.into_iter().flat_map(|owner| [(owner, true), (owner, false)]) {
-                            decide(&mut executor, now_ms, owner, Action::Release { target: clamp(is_floor) });
-                        }
-                        model.clear();
-                    }
-                }
-                let values = |is_floor| model.iter().filter(move |known| known.1 == is_floor).map(|known| known.2);
-                let floor = values(true).max();
-                prop_assert_eq!(leased(&executor, true), floor, "the highest floor: {:?}", model);
-                let ceiling = values(false).min().map(|ceiling| ceiling.max(floor.unwrap_or_default()));
-                prop_assert_eq!(leased(&executor, false), ceiling, "the lowest ceiling that the floor allows: {:?}", model);
-            }
-        }
     }
 
     proptest! {

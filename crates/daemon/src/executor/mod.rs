@@ -266,7 +266,7 @@ impl Executor {
                 due.map(end).collect()
             }
         };
-        ended.extend(self.ended(now, restorations));
+        ended.extend(self.ended(restorations));
         ended
     }
 
@@ -274,7 +274,7 @@ impl Executor {
     pub fn retry(&mut self, now: BootTime) -> Vec<(&'static str, Outcome)> {
         let Sink::Device(journal) = &mut self.sink else { return Vec::new() };
         let restorations = journal.retry(now);
-        self.ended(now, restorations)
+        self.ended(restorations)
     }
 
     /// Waits at most `LIMITS_TIMEOUT` until frequency limits show their restored values. False when one does not.
@@ -300,7 +300,7 @@ impl Executor {
     pub fn release_all(&mut self) {
         if let Sink::Device(journal) = &mut self.sink {
             let restorations = journal.release_all();
-            self.ended(BootTime::default(), restorations);
+            self.ended(restorations);
         }
     }
 

@@ -5,7 +5,7 @@ use anyhow::Context;
 use super::groups_by_hand::ControlGroups;
 use super::network::NetworkPriority;
 use super::process_groups::{Place, ProcessGroups};
-use crate::spec::{Arm, BackgroundProgram, Combinations, GroupsByHand};
+use crate::spec::{Arm, BackgroundProgram, Combinations, DEFAULT_SHARES, GroupsByHand};
 use brisk_sys::Root;
 
 /// The groups of an arm, made before its programs start: the programs must have ended before they are removed.
@@ -21,10 +21,14 @@ impl<'a> ArmGroups<'a> {
         let of_every_arm = || combinations.grouped.then(GroupsByHand::unlimited);
         let by_hand = arm.by_hand.clone().or_else(of_every_arm);
         let find = || ProcessGroups::find(root).context("this device has no groups of Android: /dev/cpuset/top-app");
+        let of_android = arm.android_groups.then(find).transpose()?;
+        if let Some((groups, shares)) = of_android.zip(arm.android_foreground_shares) {
+            groups.weigh(shares)?;
+        }
         Ok(Self {
             by_hand: by_hand.map(|groups| ControlGroups::make(root, &groups)).transpose()?,
             priority: arm.background_network_priority.map(|wanted| NetworkPriority::set(root, wanted)).transpose()?,
-            of_android: arm.android_groups.then(find).transpose()?,
+            of_android,
         })
     }
 
@@ -49,11 +53,12 @@ impl<'a> ArmGroups<'a> {
         self.of_android.is_some()
     }
 
-    /// Removes what was made.
+    /// Removes what was made, and resets what was set.
     ///
     /// # Errors
     /// When a group remains.
     pub(super) fn remove(self) -> anyhow::Result<()> {
+        self.of_android.map_or(Ok(()), |groups| groups.weigh(DEFAULT_SHARES))?;
         self.by_hand.map_or(Ok(()), ControlGroups::remove)?;
         self.priority.map_or(Ok(()), NetworkPriority::end)
     }

@@ -45,6 +45,15 @@ impl<'a> ProcessGroups<'a> {
         }
         Ok(())
     }
+
+    /// Gives the groups of what the user sees, hears or waits for this weight on each CPU; the background has 1024.
+    pub(super) fn weigh(self, shares: u32) -> anyhow::Result<()> {
+        for place in [Place::TopApp, Place::Perceptible] {
+            let file = format!("{}/{}/cpu.shares", HIERARCHIES[1], place.group());
+            self.root.write(file, &shares.to_string())?;
+        }
+        Ok(())
+    }
 }
 
 fn members(hierarchy: &str, place: Place) -> String {

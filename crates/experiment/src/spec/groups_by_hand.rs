@@ -10,7 +10,8 @@ const PERIOD_US: u64 = 100_000;
 const MAXIMUM_STORAGE_WEIGHT: u32 = 1000;
 /// The default weight in version 2, and the shares in version 1 that mean the same.
 const DEFAULT_WEIGHT: u32 = 100;
-const DEFAULT_SHARES: u32 = 1024;
+/// The weight of a group of version 1 that has no other.
+pub const DEFAULT_SHARES: u32 = 1024;
 
 /// The two groups of an arm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

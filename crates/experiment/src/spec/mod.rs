@@ -29,7 +29,7 @@ pub use combinations::{BackgroundProgram, Combination, Combinations, Foreground,
 #[cfg(feature = "lab")]
 pub use disk::Disk;
 #[cfg(feature = "lab")]
-pub use groups_by_hand::{GroupByHand, GroupVersion, GroupsByHand};
+pub use groups_by_hand::{DEFAULT_SHARES, GroupByHand, GroupVersion, GroupsByHand};
 #[cfg(feature = "lab")]
 pub use network::{Network, NetworkQueue};
 #[cfg(feature = "lab")]
@@ -172,6 +172,10 @@ pub struct Arm {
     #[cfg(feature = "lab")]
     #[serde(default)]
     pub android_groups: bool,
+    /// The `cpu.shares` of Android's groups `top-app` and `foreground`, where the init script of a vendor sets them. The others have
+    /// the kernel's default, 1024.
+    #[cfg(feature = "lab")]
+    pub android_foreground_shares: Option<u32>,
     /// The scheduler of the combinations' disk.
     #[cfg(feature = "lab")]
     pub disk_scheduler: Option<String>,

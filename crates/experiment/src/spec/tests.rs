@@ -387,6 +387,9 @@ fn combinations_are_points_and_their_mistakes_are_named() {
     let of_phone =
         COMBINATIONS.replacen("\"brisk\", title = \"\"", "\"brisk\", title = \"\", android_groups = true", 1);
     assert!(Experiment::parse("x", &of_phone).unwrap().arms.iter().any(|arm| arm.android_groups));
+    let of_vendor = of_phone.replacen("android_groups = true", "android_foreground_shares = 20480", 1);
+    let error = Experiment::parse("x", &of_vendor).unwrap_err().to_string();
+    assert!(error.contains("android_foreground_shares needs android_groups"), "{error}");
     let of_launch = MINIMAL.replacen("governor = \"performance\"", "android_groups = true", 1);
     let error = Experiment::parse("x", &of_launch).unwrap_err().to_string();
     assert!(error.contains("android_groups is for combinations in the lab"), "{error}");

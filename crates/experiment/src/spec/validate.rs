@@ -302,6 +302,9 @@ impl Experiment {
         if arm.android_groups && (self.mode == Timekeeping::Native || self.combinations.is_none()) {
             return Some(format!("arm {}: android_groups is for combinations in the lab", arm.name));
         }
+        if arm.android_foreground_shares.is_some() && !arm.android_groups {
+            return Some(format!("arm {}: android_foreground_shares needs android_groups", arm.name));
+        }
         let groups = arm.by_hand.as_ref()?;
         let is_possible = self.combinations.is_some() && self.mode != Timekeeping::Native && arm.brisk.is_none();
         let fault = if is_possible { groups.fault()? } else { "is for combinations in the lab, and without brisk" };

@@ -18,8 +18,8 @@ pub(in crate::placement) enum Part {
     Extension,
     /// A core is reserved with all its threads.
     WholeCores,
-    /// Deprioritised threads are clamped to fit the smallest core.
-    Clamp,
+    /// Deprioritised threads are confined to the smallest cores.
+    SmallestCores,
 }
 
 #[cfg(test)]

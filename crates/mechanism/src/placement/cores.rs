@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::ablation::{Part, is_off};
 use brisk_base::insertion_sort::insertion_sort;
-use brisk_sys::sched::uclamp::Fitting;
 
 /// The capacity of the fastest core (`cpu_capacity`, Documentation/scheduler/sched-capacity.rst).
 pub const FULL_CAPACITY: u32 = 1024;
@@ -27,8 +26,6 @@ pub struct Machine {
     cores: Vec<Core>,
     /// The first CPU of each CPU's core, where cores have several threads.
     first_siblings: BTreeMap<u32, u32>,
-    /// How the scheduler fits a clamped thread on a core, where it supports capacities and clamps.
-    fitting: Option<Fitting>,
 }
 
 /// A division of the CPUs. Neither list is ever empty; both are ascending.
@@ -54,12 +51,6 @@ impl Machine {
         Self { first_siblings, ..self }
     }
 
-    /// The same machine with this fitting of clamped threads.
-    #[must_use]
-    pub fn with_fitting(self, fitting: Option<Fitting>) -> Self {
-        Self { fitting, ..self }
-    }
-
     /// A machine with cores of `(cpu, capacity)`.
     pub fn of(cores: &[(u32, u32)]) -> Self {
         Self::new(cores.iter().map(|&(cpu, capacity)| Core { cpu, capacity }).collect())
@@ -80,24 +71,12 @@ impl Machine {
         ascending(&self.cores)
     }
 
-    /// The upper utilisation clamp with which a thread fits on the smallest core and claims no bigger one; `None` where no core
-    /// is bigger, or the scheduler ignores clamps.
-    pub fn smallest_core_clamp(&self) -> Option<u32> {
-        let (biggest, smallest) = (self.cores.first()?.capacity, self.cores.last()?.capacity);
-        self.fitting.filter(|_| smallest < biggest).map(|fitting| fitting.highest(smallest))
-    }
-
-    /// The number of cores that are bigger than the smallest.
-    pub fn bigger_core_count(&self) -> usize {
-        let smallest = self.cores.last().map_or(0, |core| core.capacity);
-        let bigger = self.cores.partition_point(|core| core.capacity > smallest);
-        self.core_count(&ascending(&self.cores[..bigger]))
-    }
-
-    /// True when one of `cpus` is among the smallest cores.
-    pub fn includes_smallest_core(&self, cpus: &[u32]) -> bool {
-        let smallest = self.cores.last().map(|core| core.capacity);
-        self.cores.iter().any(|core| Some(core.capacity) == smallest && cpus.contains(&core.cpu))
+    /// The CPUs of the smallest cores, ascending; `None` where no core is bigger. Up to 5 % is no difference to the kernel either
+    /// (`capacity_greater` in kernel/sched/fair.c).
+    pub fn smallest_cores(&self) -> Option<Vec<u32>> {
+        let smallest = self.cores.last()?.capacity;
+        let bigger = self.cores.partition_point(|core| core.capacity * 1024 > smallest * 1078);
+        (bigger > 0).then(|| ascending(&self.cores[bigger..]))
     }
 
     /// The core of a CPU, named by its first CPU.
@@ -207,27 +186,21 @@ mod tests {
 
     // Verifies PLACE-4.
     #[test]
-    fn clamps_to_the_smallest_online_core_if_another_is_bigger() {
-        let exactly = Some(Fitting::Exactly);
+    fn the_smallest_cores_are_known_where_others_are_bigger() {
         let phone = [(0, 320), (1, 320), (4, 780), (7, 1024)];
-        for (cores, fitting, online, expected) in [
-            (&phone[..], exactly, &[0, 1, 4, 7][..], Some(320)),
-            (&phone, Some(Fitting::WithMargin), &[0, 1, 4, 7], Some(255)),
-            (&phone, None, &[0, 1, 4, 7], None),
-            (&phone, exactly, &[4, 7], Some(780)),
-            (&phone, exactly, &[0, 1], None),
-            (&[(0, 1024), (1, 1024)], exactly, &[0, 1], None),
-            (&[], exactly, &[], None),
+        for (cores, online, expected) in [
+            (&phone[..], &[0, 1, 4, 7][..], Some(vec![0, 1])),
+            (&phone, &[4, 7], Some(vec![4])),
+            (&phone, &[0, 1], None),
+            (&[(0, 1024), (1, 407)], &[0, 1], Some(vec![1])),
+            (&[(0, 1024), (1, 980), (2, 970)], &[0, 1, 2], Some(vec![1, 2])),
+            (&[(0, 1024), (1, 980)], &[0, 1], None),
+            (&[(0, 1024), (1, 1024)], &[0, 1], None),
+            (&[], &[], None),
         ] {
-            let machine = Machine::of(cores).with_fitting(fitting).only(online);
-            assert_eq!(machine.smallest_core_clamp(), expected, "{machine:?}");
+            let machine = Machine::of(cores).only(online);
+            assert_eq!(machine.smallest_cores(), expected, "{machine:?}");
         }
-        let machine = Machine::of(&phone);
-        assert!(
-            machine.includes_smallest_core(&[1, 7])
-                && !machine.includes_smallest_core(&[4, 7])
-                && !machine.includes_smallest_core(&[])
-        );
     }
 
     // Verifies PLACE-4.

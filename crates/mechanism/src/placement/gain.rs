@@ -121,32 +121,25 @@ impl Window {
 pub enum Advice {
     /// There is too little to gain.
     Nothing,
-    /// The foreground fits on this many cores, and other cores are left for bulk threads; or the foreground needs all cores, and
-    /// this many are bigger than the smallest, which are left for bulk threads.
+    /// The foreground fits on this many cores, and other cores are left for bulk threads.
     Isolate {
         /// Cores to reserve.
         cores: usize,
     },
-    /// The foreground does not fit on cores that could be reserved, all of one size: bulk threads should be deprioritised.
+    /// The foreground does not fit on cores that could be reserved: bulk threads should be deprioritised.
     Weight,
 }
 
 /// A thread that never sleeps uses 1.00 of a core, give or take the error at a sample's edges.
 pub(super) const CORE_SLACK: f64 = 0.05;
 
-/// The number of cores to reserve for a foreground of this parallelism. Where it does not fit on cores that could be reserved,
-/// all that are bigger than the smallest: whatever it runs on them, it can only gain. `None` where all are of one size.
-pub(super) fn cores_to_reserve(parallelism: f64, machine: &Machine) -> Option<usize> {
-    let fitting = (parallelism - CORE_SLACK).ceil().max(1.0) as usize;
-    [fitting, machine.bigger_core_count()].into_iter().find(|&cores| machine.reserve_cores(cores).is_some())
-}
-
-/// The rule: nothing below `minimum_gain`; reserved cores where the foreground fits on them or some are bigger; else weight.
+/// The rule: nothing below `minimum_gain`; reserved cores where the foreground fits on them; else weight.
 pub fn advise(gain_bound: f64, parallelism: f64, minimum_gain: f64, machine: &Machine) -> Advice {
     if gain_bound < minimum_gain {
         return Advice::Nothing;
     }
-    cores_to_reserve(parallelism, machine).map_or(Advice::Weight, |cores| Advice::Isolate { cores })
+    let cores = (parallelism - CORE_SLACK).ceil().max(1.0) as usize;
+    if machine.reserve_cores(cores).is_some() { Advice::Isolate { cores } } else { Advice::Weight }
 }
 
 #[cfg(test)]
@@ -202,7 +195,6 @@ mod tests {
             (Machine::equal(8), Advice::Isolate { cores: 2 }),
             (Machine::equal(64), Advice::Isolate { cores: 2 }),
             (Machine::of(&[(0, 446), (1, 446), (2, 1024)]), Advice::Isolate { cores: 2 }),
-            (Machine::of(&[(0, 446), (1, 1024)]), Advice::Isolate { cores: 1 }),
         ] {
             assert_eq!(advise(sample.gain_bound(), sample.runnable(), 0.06, &machine), expected, "{machine:?}");
         }

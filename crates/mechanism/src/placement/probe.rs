@@ -7,13 +7,13 @@ use crate::{Support, SupportState};
 use brisk_sys::Root;
 use brisk_sys::bpf::egress;
 use brisk_sys::cgroup::membership::Groups;
+use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::cpu::{capacity, hotplug, topology};
 use brisk_sys::io::io_priority::{self, IoPriority};
 use brisk_sys::network::queues::{self, InterfaceQueue};
 use brisk_sys::network::sockets;
 use brisk_sys::sched::autogroup;
 use brisk_sys::sched::threads::{self, Sensing};
-use brisk_sys::sched::uclamp::Fitting;
 use brisk_sys::system::foreground;
 
 /// The lowest I/O priority that a thread can get under `config` where placement is `on`; `None` where nothing is done about
@@ -79,15 +79,13 @@ fn of_queues(queues: &[InterfaceQueue]) -> (String, &'static str) {
     }
 }
 
-/// The online CPUs with their capacities and the effect of clamps. A device that does not report its CPUs has one.
+/// The online CPUs with their capacities. A device that does not report its CPUs has one.
 pub fn machine(root: &Root) -> Machine {
     let online = hotplug::online(root).unwrap_or_else(|_| vec![0]);
     let capacities = capacity::of(root, &online);
     let core = |&cpu: &u32| Core { cpu, capacity: capacities.get(&cpu).copied().unwrap_or(FULL_CAPACITY) };
-    // A scheduler that exposes no capacities does not place threads by them.
-    let fitting = Fitting::of(root).filter(|_| capacity::is_reported(root, &online));
     let siblings = online.iter().filter_map(|&cpu| Some((cpu, topology::first_sibling(root, cpu)?))).collect();
-    Machine::new(online.iter().map(core).collect()).with_fitting(fitting).with_siblings(siblings)
+    Machine::new(online.iter().map(core).collect()).with_siblings(siblings)
 }
 
 /// The support on this device under `config`; `decision` is whether placement is on, and why.
@@ -117,14 +115,15 @@ pub fn support(root: &Root, config: &PlacementConfig, machine: &Machine, decisio
         None => format!("groups ({})", groups.describe()),
         Some(_) => "masks and nice values".to_owned(),
     };
-    let clamp = machine.smallest_core_clamp().map(|clamp| format!(" and by utilisation clamps (uclamp.max {clamp})"));
-    let clamp = clamp.unwrap_or_default();
+    let smallest =
+        machine.smallest_cores().map(|cpus| format!(" and to the smallest cores (CPU {})", format_list(&cpus)));
+    let smallest = smallest.unwrap_or_default();
     let (seen, advice) = sensing(root, config.sensing);
     let (network, network_advice) = network(root, config);
     let whole = without_trial(root, config, &groups);
     let unused = groups.unused_tree(&config.groups).map(|why| format!("; {why}")).unwrap_or_default();
     let reason = format!(
-        "{what}; bulk threads are restricted by {by}{clamp} where a trial shows that it helps{whole}{unused}{seen}{network}"
+        "{what}; bulk threads are restricted by {by}{smallest} where a trial shows that it helps{whole}{unused}{seen}{network}"
     );
     support(SupportState::Active, reason, if advice.is_empty() { network_advice } else { &advice })
 }
@@ -137,6 +136,9 @@ fn without_trial(root: &Root, config: &PlacementConfig, groups: &Groups) -> Stri
     }
     if groups.has_units() {
         text += "; units of systemd by their weights, without a trial";
+    }
+    if groups.has_process_groups() {
+        text += "; Android's groups of processes by their weights, without a trial";
     }
     if helps_openings(root, config) {
         text += "; while an application opens, without a trial";
@@ -270,11 +272,6 @@ mod tests {
         }
         let unequal = Machine::of(&[(0, 446), (2, 446), (3, 1024)]);
         assert_eq!(machine(&root), unequal);
-        write(root.path("/proc/sys/kernel/sched_util_clamp_min"), "1024");
-        write(root.path("/proc/sys/kernel/osrelease"), "6.6.1");
-        assert_eq!(machine(&root), unequal, "one capacity is missing: the scheduler has none");
-        write(cpu("cpu3/cpu_capacity"), "1024");
-        assert_eq!(machine(&root), unequal.with_fitting(Some(Fitting::Exactly)));
         write(root.path("/proc/self/schedstat"), "1 2 3");
         let enabled = PlacementConfig { enabled: Enabled::On, ..PlacementConfig::default() };
         write(cpu("cpu2/topology/thread_siblings_list"), "2-3");
@@ -282,6 +279,6 @@ mod tests {
         let reserved = machine(&root).reserve_cores(1).unwrap();
         assert_eq!((reserved.reserved, reserved.rest), (vec![2, 3], vec![0]), "CPU 0 is a core of its own");
         let support = support_of(&root, &enabled);
-        assert!(support.reason.contains("nice values and by utilisation clamps (uclamp.max 446)"), "{support:?}");
+        assert!(support.reason.contains("nice values and to the smallest cores (CPU 0,2)"), "{support:?}");
     }
 }

@@ -32,10 +32,6 @@ pub struct PlacementSnapshot {
     pub parallelism: f64,
     /// The CPUs, in reservation order.
     pub cores: Vec<Core>,
-    /// The upper utilisation clamp of deprioritised bulk threads: it fits the smallest core. `None` without bigger cores or
-    /// without uclamp.
-    #[serde(default)]
-    pub upper_clamp: Option<u32>,
     /// The threads that are awake, those with the highest demand first.
     pub threads: Vec<ThreadView>,
     /// The number of other threads.
@@ -68,7 +64,7 @@ pub struct ThreadView {
     pub burst_ms: f64,
     /// How often it is scheduled in, per second.
     pub wakes_hz: f64,
-    /// Its leased values: a CPU list, or a policy and a nice value, and with it an upper clamp.
+    /// Its leased values: a CPU list, a policy and a nice value, or a weight.
     pub leased: Option<String>,
     /// Why it is treated like this.
     pub reason: String,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ablation::{Part, is_off};
 use super::cores::{Machine, Split};
+use super::groups::task_groups::Weights;
 pub use crate::DesiredValues;
 use crate::Target;
 use brisk_sys::cgroup::hierarchy::Hierarchy;
@@ -68,49 +69,42 @@ impl Step {
     /// The targets and values for the thread with these facts. Empty if it is left alone: another program has bound it, set its
     /// policy, or already deprioritised it.
     pub fn demands_of(&self, facts: &ThreadFacts, nice_levels: i32, machine: &Machine) -> Vec<(Target, String)> {
-        self.restriction_of(facts, nice_levels).into_iter().chain(self.clamp_of(facts, machine)).collect()
-    }
-
-    /// The upper clamp for a deprioritised thread with these facts. `None` if its own clamp is lower already, if it may not run
-    /// on the smallest cores, or if its lower clamp is higher. Where cores are reserved, masks do the same.
-    pub fn clamp_of(&self, facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
-        let ThreadFacts { tid, start_time_ticks, allowed, priority, clamps, .. } = facts;
-        let clamp = self.smallest_core_clamp(machine)?;
-        let is_ordinary = priority.policy == SchedulingPolicy::Other;
-        let is_clampable =
-            is_ordinary && clamps.minimum <= clamp && clamp < clamps.maximum && machine.includes_smallest_core(allowed);
-        let target = Target::UtilizationClampMaximum { tid: *tid, start_time_ticks: *start_time_ticks };
-        is_clampable.then(|| (target, clamp.to_string()))
-    }
-
-    /// The upper clamp that this step sets.
-    pub fn smallest_core_clamp(&self, machine: &Machine) -> Option<u32> {
-        (self.kind() != StepKind::Isolate && !is_off(Part::Clamp)).then(|| machine.smallest_core_clamp()).flatten()
-    }
-
-    /// The changes of its mask, priority or groups.
-    fn restriction_of(&self, facts: &ThreadFacts, nice_levels: i32) -> Vec<(Target, String)> {
-        let ThreadFacts { tid, start_time_ticks, allowed, priority, groups, .. } = facts;
-        let (tid, start_time_ticks) = (*tid, *start_time_ticks);
-        if priority.policy != SchedulingPolicy::Other {
+        if facts.priority.policy != SchedulingPolicy::Other {
             return Vec::new();
         }
-        let mask = |cpus: &[u32]| (Target::CpuAffinity { tid, start_time_ticks }, format_list(cpus));
-        match (self, &groups.cpu) {
-            (Self::Isolate(split), _) => {
-                if !split.reserved.iter().chain(&split.rest).all(|cpu| allowed.contains(cpu)) {
-                    return Vec::new();
-                }
-                // Set the mask as well: the journal then has the original mask, which a cpuset may lose.
-                let cpus = format_list(&split.rest);
-                let group =
-                    groups.cpuset.iter().flat_map(|from| group_move(facts, from, format!("cpuset.cpus={cpus}")));
-                std::iter::once(mask(&split.rest)).chain(group).collect()
-            }
-            (_, Some(from)) if priority.nice < MAXIMUM_NICE => {
+        match self {
+            Self::Isolate(split) => reservation(split, facts),
+            Self::Weight | Self::Idle => self.lower_weight(facts, nice_levels, self.confinement(facts, machine)),
+        }
+    }
+
+    /// The mask that confines a deprioritised thread with these facts to the smallest cores: a lower weight alone would leave it on
+    /// a bigger core while a foreground thread runs on a smaller one. `None` where another program has bound the thread.
+    pub fn confinement(&self, facts: &ThreadFacts, machine: &Machine) -> Option<(Target, String)> {
+        affinity_demand(&self.confined_to(machine)?, facts, machine)
+    }
+
+    /// The CPUs that deprioritised threads are confined to. `None` where all cores have one size, or cores are reserved.
+    pub fn confined_to(&self, machine: &Machine) -> Option<Vec<u32>> {
+        if self.kind() == StepKind::Isolate || is_off(Part::SmallestCores) { None } else { machine.smallest_cores() }
+    }
+
+    /// A lower weight for a thread that is confined by `mask`, where there is one.
+    fn lower_weight(
+        &self,
+        facts: &ThreadFacts,
+        nice_levels: i32,
+        mask: Option<(Target, String)>,
+    ) -> Vec<(Target, String)> {
+        let ThreadFacts { tid, start_time_ticks, allowed, priority, groups, .. } = facts;
+        let (tid, start_time_ticks) = (*tid, *start_time_ticks);
+        match &groups.cpu {
+            Some(from) if priority.nice < MAXIMUM_NICE => {
                 let is_unified = from.hierarchy == Hierarchy::Unified;
                 let group = group_move(facts, from, self.shared_group_setting(is_unified, nice_levels));
-                is_unified.then(|| mask(allowed)).into_iter().chain(group).collect()
+                // The journal then has the original mask, which a cpuset may lose.
+                let own = is_unified.then(|| (Target::CpuAffinity { tid, start_time_ticks }, format_list(allowed)));
+                mask.or(own).into_iter().chain(group).collect()
             }
             _ => {
                 let lower = match self {
@@ -121,7 +115,7 @@ impl Step {
                     },
                 };
                 let demand = (Target::Priority { tid, start_time_ticks }, lower.to_string());
-                (lower != *priority).then_some(demand).into_iter().collect()
+                mask.into_iter().chain((lower != *priority).then_some(demand)).collect()
             }
         }
     }
@@ -135,14 +129,19 @@ impl Step {
         }
     }
 
-    /// The value for a group of own weight `own`, if `groups` such groups together are to have the weight of one deprioritised
-    /// group. `None` if it already weighs that little, or if this step does not change weights.
-    pub fn weight_of_group(&self, own: u32, nice_levels: i32, groups: usize) -> Option<String> {
+    /// The value for a group with these `weights`, if `groups` such groups together are to have the weight of one group that is
+    /// deprioritised beside the foreground's. `None` if it already weighs that little, or if this step does not change weights.
+    pub(in crate::placement) fn weight_of_group(
+        &self,
+        weights: Weights,
+        nice_levels: i32,
+        groups: usize,
+    ) -> Option<String> {
         match self {
             Self::Weight => {
-                let less = lessened(f64::from(own), nice_levels) / groups.max(1) as f64;
-                let less = less.round().max(1.0) as u32;
-                (less < own).then(|| less.to_string())
+                let less = lessened(f64::from(weights.foreground), nice_levels) / groups.max(1) as f64;
+                let less = less.round().max(1.0) as i32;
+                (less < weights.own).then(|| less.to_string())
             }
             Self::Idle => Some(weight::IDLE.to_owned()),
             Self::Isolate(_) => None,
@@ -165,6 +164,19 @@ impl Step {
 /// `weight`, lowered by `nice_levels`.
 fn lessened(weight: f64, nice_levels: i32) -> f64 {
     weight / NICE_LEVEL_RATIO.powi(nice_levels)
+}
+
+/// The changes that keep a thread with these facts off reserved cores; none if another program has bound it.
+fn reservation(split: &Split, facts: &ThreadFacts) -> Vec<(Target, String)> {
+    let ThreadFacts { tid, start_time_ticks, allowed, groups, .. } = facts;
+    if !split.reserved.iter().chain(&split.rest).all(|cpu| allowed.contains(cpu)) {
+        return Vec::new();
+    }
+    // Set the mask as well: the journal then has the original mask, which a cpuset may lose.
+    let cpus = format_list(&split.rest);
+    let group = groups.cpuset.iter().flat_map(|from| group_move(facts, from, format!("cpuset.cpus={cpus}")));
+    let mask = Target::CpuAffinity { tid: *tid, start_time_ticks: *start_time_ticks };
+    std::iter::once((mask, cpus.clone())).chain(group).collect()
 }
 
 /// The mask that confines a thread with these facts to `cpus`, if it may run on all CPUs of `machine`.
@@ -198,7 +210,6 @@ mod tests {
     use super::*;
     use brisk_sys::cgroup::membership::Memberships;
     use brisk_sys::sched::scheduling_group::SchedulingGroup;
-    use brisk_sys::sched::uclamp::{Clamps, Fitting};
 
     fn facts(allowed: Vec<u32>, priority: Priority) -> ThreadFacts {
         ThreadFacts {
@@ -206,7 +217,6 @@ mod tests {
             start_time_ticks: 70,
             allowed,
             priority,
-            clamps: Clamps::default(),
             groups: Memberships::default(),
             scheduling_group: SchedulingGroup::default(),
             weighed: Vec::new(),
@@ -241,58 +251,53 @@ mod tests {
     fn deprioritised_threads_leave_the_big_cores() {
         let split = || Step::Isolate(Split { reserved: vec![3], rest: vec![0, 1, 2] });
         let (other, idle, special) = (SchedulingPolicy::Other, SchedulingPolicy::Idle, SchedulingPolicy::Special);
-        let exactly = Some(Fitting::Exactly);
-        let (unequal, equal) =
-            ([(0, 446), (1, 446), (2, 1024), (3, 1024)], [(0, 1024), (1, 1024), (2, 1024), (3, 1024)]);
+        let unequal = [(0, 446), (1, 446), (2, 1024), (3, 1024)];
+        let equal = unequal.map(|(cpu, _)| (cpu, 1024));
         let all = || vec![0, 1, 2, 3];
-        for (step, cores, fitting, allowed, policy, (minimum, maximum), expected) in [
-            (Step::Weight, unequal, exactly, all(), other, (0, 1024), Some("446")),
-            (Step::Idle, unequal, exactly, all(), other, (0, 1024), Some("446")),
-            (Step::Weight, unequal, Some(Fitting::WithMargin), all(), other, (0, 1024), Some("356")),
-            (split(), unequal, exactly, all(), other, (0, 1024), None),
-            (Step::Weight, equal, exactly, all(), other, (0, 1024), None),
-            (Step::Idle, equal, exactly, all(), other, (0, 1024), None),
-            (Step::Weight, unequal, None, all(), other, (0, 1024), None),
-            (Step::Weight, unequal, exactly, all(), other, (0, 447), Some("446")),
-            (Step::Weight, unequal, exactly, all(), other, (0, 446), None),
-            (Step::Weight, unequal, exactly, all(), other, (0, 100), None),
-            (Step::Weight, unequal, exactly, all(), other, (446, 1024), Some("446")),
-            (Step::Weight, unequal, exactly, all(), other, (447, 1024), None),
-            (Step::Weight, unequal, exactly, vec![1, 3], other, (0, 1024), Some("446")),
-            (Step::Weight, unequal, exactly, vec![2, 3], other, (0, 1024), None),
-            (Step::Weight, unequal, exactly, all(), special, (0, 1024), None),
-            (Step::Idle, unequal, exactly, all(), idle, (0, 1024), None),
+        for (step, cores, allowed, policy, expected) in [
+            (Step::Weight, unequal, all(), other, Some("0-1")),
+            (Step::Idle, unequal, all(), other, Some("0-1")),
+            (split(), unequal, all(), other, Some("0-2")),
+            (Step::Weight, equal, all(), other, None),
+            (Step::Weight, unequal, vec![0, 1, 3], other, None),
+            (Step::Weight, unequal, vec![0], other, None),
+            (Step::Weight, unequal, all(), special, None),
+            (Step::Weight, unequal, all(), idle, None),
         ] {
-            let machine = Machine::of(&cores).with_fitting(fitting);
-            let clamps = Clamps { minimum, maximum };
-            let facts = ThreadFacts { clamps, ..facts(allowed, Priority { policy, nice: 0 }) };
+            let machine = Machine::of(&cores);
+            let facts = facts(allowed, Priority { policy, nice: 0 });
             let demands: DesiredValues = step.demands_of(&facts, 10, &machine).into_iter().collect();
-            let clamp = demands.get(&Target::UtilizationClampMaximum { tid: 7, start_time_ticks: 70 });
-            assert_eq!(clamp.map(String::as_str), expected, "{step:?} {machine:?} {facts:?}");
+            let mask = demands.get(&Target::CpuAffinity { tid: 7, start_time_ticks: 70 });
+            assert_eq!(mask.map(String::as_str), expected, "{step:?} {machine:?} {facts:?}");
         }
         // A thread with the lowest weight may still run on a big core.
-        let machine = Machine::of(&unequal).with_fitting(exactly);
         let least = facts(all(), Priority { policy: other, nice: 19 });
-        assert_eq!(Step::Weight.demands_of(&least, 10, &machine).len(), 1);
+        assert_eq!(Step::Weight.demands_of(&least, 10, &Machine::of(&unequal)).len(), 1);
     }
 
     // Verifies PLACE-4.
     #[test]
-    fn a_group_weighs_in_proportion_to_what_it_did() {
-        for (own, levels, expected) in [
-            (100, 10, Some("11")),
-            (50, 10, Some("5")),
-            (10_000, 10, Some("1074")),
-            (100, 19, Some("1")),
-            (1, 10, None),
+    fn a_group_weighs_in_proportion_to_the_foregrounds() {
+        let weights = |own, foreground| Weights { own, foreground };
+        for (own, foreground, levels, expected) in [
+            (100, 100, 10, Some("11")),
+            (50, 50, 10, Some("5")),
+            (10_000, 10_000, 10, Some("1074")),
+            (100, 100, 19, Some("1")),
+            (1, 1, 10, None),
+            // As the init scripts of some phones set them: the background already has a twentieth.
+            (1024, 20_480, 10, None),
+            (1024, 5120, 10, Some("550")),
+            (100, 50, 10, Some("5")),
         ] {
-            assert_eq!(Step::Weight.weight_of_group(own, levels, 1).as_deref(), expected, "{own} {levels}");
+            let found = Step::Weight.weight_of_group(weights(own, foreground), levels, 1);
+            assert_eq!(found.as_deref(), expected, "{own} {foreground} {levels}");
         }
-        assert_eq!(Step::Idle.weight_of_group(1, 10, 1).as_deref(), Some("idle"));
+        assert_eq!(Step::Idle.weight_of_group(weights(1, 1), 10, 1).as_deref(), Some("idle"));
         let split = Split { reserved: vec![1], rest: vec![0] };
-        assert_eq!(Step::Isolate(split).weight_of_group(100, 10, 1), None);
+        assert_eq!(Step::Isolate(split).weight_of_group(weights(100, 100), 10, 1), None);
         let together: Vec<_> =
-            [1, 2, 5, 40].map(|groups| Step::Weight.weight_of_group(100, 10, groups).unwrap()).into();
+            [1, 2, 5, 40].map(|groups| Step::Weight.weight_of_group(weights(100, 100), 10, groups).unwrap()).into();
         assert_eq!(together, ["11", "5", "2", "1"], "together they have the weight of one");
     }
 
@@ -346,10 +351,8 @@ mod tests {
             let expected: Vec<_> = masked.map(mask).into_iter().chain(into(settings)(hierarchy)).collect();
             assert_eq!(step.demands_of(&facts, 10, &Machine::equal(2)), expected);
             assert!(expected.is_sorted(), "masks precede groups, groups precede members");
-            let unequal = Machine::of(&[(0, 446), (1, 1024)]).with_fitting(Some(Fitting::Exactly));
-            let clamped = step.demands_of(&facts, 10, &unequal);
-            assert_eq!(clamped.len() - expected.len(), usize::from(step.kind() != StepKind::Isolate), "{clamped:?}");
-            assert_eq!(clamped[..expected.len()], expected, "the clamp comes last");
+            let unequal = Machine::of(&[(0, 446), (1, 1024)]);
+            assert_eq!(step.demands_of(&facts, 10, &unequal)[0], mask("0"), "the smallest core");
             facts.priority.policy = SchedulingPolicy::Special;
             assert_eq!(step.demands_of(&facts, 10, &unequal), []);
         }

@@ -1,6 +1,6 @@
-//! The weight of a control group of version 2 among its siblings (cgroup-v2.rst, "CPU"): `cpu.weight` and `cpu.idle` as one
-//! value, since the kernel discards the first when the second is set. A group that is a systemd unit gets its weight from its
-//! manager ([`super::unit`]).
+//! The weight of a control group among its siblings: `cpu.weight` (cgroup-v2.rst, "CPU") or, in version 1, `cpu.shares`
+//! (sched-design-CFS.rst, "Group scheduler extensions"), and `cpu.idle` as one value, since the kernel discards the weight when
+//! the group becomes idle. A group that is a systemd unit gets its weight from its manager ([`super::unit`]).
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use crate::{DeviceError, Root};
 
 pub use super::unit::IDLE;
 
-const FILE: &str = "cpu.weight";
+/// In version 2 and in version 1, each with the lowest weight.
+const FILES: [(&str, &str); 2] = [("cpu.weight", "1"), ("cpu.shares", "2")];
 const IDLE_FILE: &str = "cpu.idle";
 
 /// A control group and its weight among its siblings.
@@ -24,14 +25,21 @@ pub struct WeightedGroup {
     pub weight: Option<u32>,
 }
 
-/// The weight of the group in `folder`: 1 to 10000, or [`IDLE`]. For a unit that has ended, the weight that was set at runtime.
+/// The file with the weight of the group in `folder`, and the lowest weight.
+fn file(root: &Root, folder: &Path) -> (PathBuf, &'static str) {
+    let [unified, version_1] = FILES.map(|(name, lowest)| (folder.join(name), lowest));
+    if root.exists(&version_1.0) { version_1 } else { unified }
+}
+
+/// The weight of the group in `folder`: 1 to 10000, in version 1 2 to 262144, or [`IDLE`]. For a unit that has ended, the weight
+/// that was set at runtime.
 ///
 /// # Errors
 /// [`DeviceError::is_missing`] when the group was removed or its parent does not enable the `cpu` controller.
 pub fn read(root: &Root, folder: &Path) -> Result<String, DeviceError> {
     match root.read(folder.join(IDLE_FILE)) {
         Ok(idle) if idle == "1" => Ok(IDLE.to_owned()),
-        _ => root.read(folder.join(FILE)).or_else(|error| match Unit::of(root, folder) {
+        _ => root.read(file(root, folder).0).or_else(|error| match Unit::of(root, folder) {
             Some(unit) if error.is_missing() => unit.runtime_weight(root),
             _ => Err(error),
         }),
@@ -47,10 +55,10 @@ pub fn write(root: &Root, folder: &Path, value: &str) -> Result<(), DeviceError>
     if let Some(unit) = Unit::of(root, folder) {
         return unit.set_weight(root, value);
     }
-    let (weight, idle) = (folder.join(FILE), folder.join(IDLE_FILE));
+    let ((weight, lowest), idle) = (file(root, folder), folder.join(IDLE_FILE));
     match value {
         IDLE if root.exists(&idle) => root.write(&idle, "1"),
-        IDLE => root.write(&weight, "1"),
+        IDLE => root.write(&weight, lowest),
         _ => {
             // An idle group refuses a weight: EINVAL.
             if root.read(&idle).is_ok_and(|idle| idle != "0") {
@@ -100,10 +108,18 @@ mod tests {
             ("/cg/new/cpu.idle", "0\n"),
             ("/cg/old/cpu.weight", "100\n"),
             ("/cg/none/cgroup.procs", ""),
+            ("/cg/android/cpu.shares", "1024\n"),
         ]);
-        for (group, value, expected) in
-            [("new", "5", "5"), ("new", IDLE, IDLE), ("new", "50", "50"), ("old", IDLE, "1"), ("old", "100", "100")]
-        {
+        for (group, value, expected) in [
+            ("new", "5", "5"),
+            ("new", IDLE, IDLE),
+            ("new", "50", "50"),
+            ("old", IDLE, "1"),
+            ("old", "100", "100"),
+            ("android", "110", "110"),
+            ("android", IDLE, "2"),
+            ("android", "1024", "1024"),
+        ] {
             let folder = Path::new("/cg").join(group);
             write(&root, &folder, value).unwrap();
             assert_eq!(read(&root, &folder).unwrap(), expected, "{group} {value}");

@@ -24,11 +24,6 @@ pub fn of(root: &Root, cpus: &[u32]) -> BTreeMap<u32, u32> {
     cpus.iter().enumerate().map(|(index, &cpu)| (cpu, capacity(index))).collect()
 }
 
-/// True when the kernel itself exposes the capacity of each of `cpus`, and so considers it when it places tasks.
-pub fn is_reported(root: &Root, cpus: &[u32]) -> bool {
-    cpus.iter().all(|cpu| root.read_number::<u64>(format!("{}/cpu{cpu}/cpu_capacity", hotplug::CPU_FOLDER)).is_ok())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -53,8 +48,6 @@ mod tests {
                 fs::write(path, text).unwrap();
             }
             assert_eq!(of(&root, &[0, 1, 2]).into_values().collect::<Vec<_>>(), expected, "{files:?}");
-            let is_full = files.iter().filter(|(_, file, _)| *file == capacity).count() == 3;
-            assert_eq!(is_reported(&root, &[0, 1, 2]), is_full, "{files:?}");
         }
     }
 }

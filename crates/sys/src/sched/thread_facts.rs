@@ -10,7 +10,6 @@ use crate::sched::affinity;
 use crate::sched::priority::Priority;
 use crate::sched::scheduling_attributes::SchedulingAttributes;
 use crate::sched::scheduling_group::{SchedulingGroup, SchedulingGroups};
-use crate::sched::uclamp::Clamps;
 use crate::{DeviceError, Operation, Root, process};
 
 /// A thread's identity and how it is scheduled now.
@@ -24,9 +23,6 @@ pub struct ThreadFacts {
     pub allowed: Vec<u32>,
     /// Its policy and nice value.
     pub priority: Priority,
-    /// Its utilisation clamps; the default where the kernel has none.
-    #[serde(default)]
-    pub clamps: Clamps,
     /// Its control groups, where it may be moved out of them.
     #[serde(default)]
     pub groups: Memberships,
@@ -66,7 +62,6 @@ fn of(
         start_time_ticks: stat.start_time_ticks,
         allowed,
         priority: Priority::from(&attributes),
-        clamps: Clamps::from_attributes(&attributes).unwrap_or_default(),
         groups: groups.memberships(tid),
         scheduling_group: competing.group(tid),
         weighed: groups.weighed(tid),

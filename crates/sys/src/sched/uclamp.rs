@@ -3,10 +3,8 @@
 //! What the kernel does with them, by kernel/sched/{core,fair,cpufreq_schedutil}.c:
 //! - The highest clamp of all threads that run or wait on a CPU applies to it: a low clamp slows down no thread that has a high
 //!   one, and saves energy only where no other thread is. The utilisation itself is never changed.
-//! - On unequal CPUs a task wakes up where it fits, and migrates to a bigger CPU when it no longer does. From 6.2 on (and in
-//!   stable series with the backport) it fits wherever its upper clamp is no more than the CPU's capacity (`util_fits_cpu`);
-//!   from 5.6 on, where its clamped utilisation is below four fifths of the CPU's remaining capacity (`fits_capacity`); before,
-//!   clamps are ignored. No clamp moves a task off a bigger CPU or keeps it from one.
+//! - On unequal CPUs a task wakes up where its clamped utilisation fits, from 5.6 on. No clamp moves a task off a bigger CPU or keeps
+//!   it from one.
 //! - schedutil requests the clamped utilisation and a quarter more, from 6.8 on no more than the clamp.
 //! - A child inherits its parent's clamps, unless the parent has SCHED_FLAG_RESET_ON_FORK; a change of policy or priority keeps
 //!   clamps that were requested, and a change of clamps keeps policy, priority and that flag.
@@ -16,10 +14,7 @@
 
 use std::io;
 
-use serde::{Deserialize, Serialize};
-
 use crate::Root;
-use crate::kernel;
 use crate::sched::scheduling_attributes::SchedulingAttributes;
 
 /// A clamp is a share of the biggest CPU at its highest frequency.
@@ -30,14 +25,11 @@ const KEEP_PARAMETERS: u64 = 0x10;
 const CLAMP_MINIMUM: u64 = 0x20;
 const CLAMP_MAXIMUM: u64 = 0x40;
 
-/// The first kernel in which a task fits where its upper clamp does.
-const FITS_EXACTLY: (u32, u32) = (6, 2);
-
 /// The files that a kernel with utilisation clamps has: upstream's name, and that of Android's 5.4.
 const FILES: [&str; 2] = ["/proc/sys/kernel/sched_util_clamp_min", "/proc/sys/kernel/sched_uclamp_util_min"];
 
 /// The clamps that a task requested, each 0 to 1024; its group and the system may allow less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clamps {
     /// It is scheduled as if it used at least this much.
     pub minimum: u32,
@@ -50,40 +42,6 @@ impl Clamps {
     pub(super) fn from_attributes(attributes: &SchedulingAttributes) -> Option<Self> {
         let clamps = Self { minimum: attributes.clamp_minimum, maximum: attributes.clamp_maximum };
         attributes.has_clamps().then_some(clamps)
-    }
-}
-
-impl Default for Clamps {
-    fn default() -> Self {
-        Self { minimum: 0, maximum: MAXIMUM }
-    }
-}
-
-/// When a task with an upper clamp fits on a CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fitting {
-    /// Below four fifths of the CPU's capacity.
-    WithMargin,
-    /// Up to the CPU's capacity.
-    Exactly,
-}
-
-impl Fitting {
-    /// For the device below `root`; `None` where its kernel has no clamps.
-    pub fn of(root: &Root) -> Option<Self> {
-        support_file(root)?;
-        let version = kernel::release(root).and_then(|release| kernel::version(&release));
-        // Where the version is unknown, the smaller clamp of `WithMargin` fits by either rule.
-        Some(if version.is_some_and(|version| version >= FITS_EXACTLY) { Self::Exactly } else { Self::WithMargin })
-    }
-
-    /// The highest upper clamp with which a task fits on a CPU of `capacity`, however much it uses.
-    pub fn highest(self, capacity: u32) -> u32 {
-        match self {
-            Self::Exactly => capacity,
-            Self::WithMargin => (capacity * 1024).saturating_sub(1) / 1280,
-        }
     }
 }
 
@@ -162,32 +120,5 @@ mod tests {
         let gone = u32::from(u16::MAX) << 12;
         assert_eq!(of(gone).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         assert_eq!(set_maximum(gone, MAXIMUM).unwrap_err().raw_os_error(), Some(libc::ESRCH));
-    }
-
-    // Verifies PLACE-4.
-    #[test]
-    fn a_task_fits_by_the_margin_before_6_2_and_by_capacity_after() {
-        for (release, capacity, expected) in [
-            (None, 446, None),
-            (Some("5.4.210-qgki"), 446, Some(356)),
-            (Some("6.1.0-56-amd64"), 446, Some(356)),
-            (Some("6.1.0-56-amd64"), 400, Some(319)),
-            (Some("unknown"), 446, Some(356)),
-            (Some("6.2.0"), 446, Some(446)),
-            (Some("6.18.44"), 1, Some(1)),
-            (Some("6.1.0"), 1, Some(0)),
-        ] {
-            let folder = tempfile::tempdir().unwrap();
-            let root = Root::at(folder.path());
-            if let Some(release) = release {
-                std::fs::create_dir_all(root.path("/proc/sys/kernel")).unwrap();
-                std::fs::write(root.path("/proc/sys/kernel/osrelease"), release).unwrap();
-                std::fs::write(root.path(FILES[0]), "1024\n").unwrap();
-            }
-            let highest = Fitting::of(&root).map(|fitting| fitting.highest(capacity));
-            assert_eq!(highest, expected, "{release:?} {capacity}");
-            // fits_capacity() of kernel/sched/fair.c.
-            assert!(highest.is_none_or(|clamp| clamp * 1280 < capacity * 1024 || clamp == capacity));
-        }
     }
 }

@@ -19,7 +19,6 @@ use brisk_sys::cgroup::membership::Memberships;
 use brisk_sys::sched::scheduling_group::SchedulingGroup;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Sample;
-use brisk_sys::sched::uclamp::Clamps;
 
 /// For so long before the trace the threads are assumed to have been as busy as in it: long enough to tell bulk threads.
 const BEFORE: Duration = Duration::from_secs(3);
@@ -190,7 +189,6 @@ fn tell(
             start_time_ticks: u64::from(thread),
             allowed: told.map_or_else(|| threads.cpus.clone(), |told| told.allowed.clone()),
             priority: threads.priority(thread, sampler.sampled_ns()),
-            clamps: Clamps::default(),
             groups: told.map_or_else(Memberships::default, |told| told.groups.clone()),
             scheduling_group: told.map_or_else(SchedulingGroup::default, |told| told.scheduling_group.clone()),
             weighed: told.map_or_else(Vec::new, |told| told.weighed.clone()),

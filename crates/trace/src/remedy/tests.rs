@@ -22,7 +22,6 @@ use brisk_sys::sched::autogroup::Autogroup;
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
 use brisk_sys::sched::scheduling_group::SchedulingGroup;
 use brisk_sys::sched::thread_facts::ThreadFacts;
-use brisk_sys::sched::uclamp::Clamps;
 
 const EXAMPLE: &str = include_str!("../../../../tests/cli/trace.in/launch.txt");
 
@@ -276,7 +275,6 @@ fn at_root(tid: u32) -> ThreadFacts {
         start_time_ticks: u64::from(tid),
         allowed: vec![0],
         priority: Priority { policy: SchedulingPolicy::Other, nice: 0 },
-        clamps: Clamps::default(),
         groups: Memberships::default(),
         scheduling_group: SchedulingGroup::default(),
         weighed: Vec::new(),

@@ -87,10 +87,6 @@ impl Access {
                 self.same_process(*pid, *start_time_ticks, Operation::Read)?;
                 Ok(self.clamps(*pid, Operation::Read)?.minimum.to_string())
             }
-            Target::UtilizationClampMaximum { tid, start_time_ticks } => {
-                self.same_process(*tid, *start_time_ticks, Operation::Read)?;
-                Ok(self.clamps(*tid, Operation::Read)?.maximum.to_string())
-            }
             Target::CpuAffinity { tid, start_time_ticks } => {
                 self.same_process(*tid, *start_time_ticks, Operation::Read)?;
                 Ok(hotplug::format_list(&affinity::allowed(&self.root, *tid)?))
@@ -140,12 +136,6 @@ impl Access {
                 // The kernel refuses a lower clamp above the upper one, so the upper one takes precedence.
                 let maximum = self.clamps(*pid, Operation::Write)?.maximum;
                 uclamp::set_minimum(*pid, minimum.min(maximum)).map_err(fault)
-            }
-            Target::UtilizationClampMaximum { tid, start_time_ticks } => {
-                self.same_process(*tid, *start_time_ticks, Operation::Write)?;
-                let fault = |error| task_error(&self.root, *tid, Operation::Write, error);
-                let maximum = value.parse().map_err(|_| fault(io::Error::from(io::ErrorKind::InvalidInput)))?;
-                uclamp::set_maximum(*tid, maximum).map_err(fault)
             }
             Target::CpuAffinity { tid, start_time_ticks } => {
                 self.same_process(*tid, *start_time_ticks, Operation::Write)?;

@@ -91,7 +91,6 @@ impl Holder {
             Target::UtilizationClampMinimum { .. }
             | Target::CpuAffinity { .. }
             | Target::Priority { .. }
-            | Target::UtilizationClampMaximum { .. }
             | Target::IoPriority { .. }
             | Target::GroupMember { .. } => self == Self::Daemon,
         }

@@ -12,6 +12,7 @@ use crate::placement::threads::roster::Member;
 use crate::{Decision, Target};
 use brisk_sys::BootTime;
 use brisk_sys::cgroup::membership::{GroupChoice, Memberships};
+use brisk_sys::cpu::hotplug::format_list;
 use brisk_sys::sched::priority::SchedulingPolicy;
 use brisk_sys::sched::thread_facts::ThreadFacts;
 
@@ -86,7 +87,7 @@ impl PlacementPolicy {
         let nice_levels = self.nice_levels();
         let is_about_weight = step.kind() != StepKind::Isolate && facts.priority.policy == SchedulingPolicy::Other;
         if is_about_weight && self.is_in_lowerable_group(member) {
-            return step.clamp_of(facts, &self.machine).into_iter().collect();
+            return step.confinement(facts, &self.machine).into_iter().collect();
         }
         // A move to a cpuset may lose the binding of a thread, and a moved process may have threads that are not bulk.
         let is_bound = self.machine.cores().iter().any(|core| !facts.allowed.contains(&core.cpu));
@@ -128,9 +129,9 @@ impl PlacementPolicy {
 
     /// A description of `step` on this device.
     pub(super) fn describe(&self, step: &Step) -> String {
-        let clamp = step.smallest_core_clamp(&self.machine);
-        let clamp = clamp.map(|clamp| format!(" and clamped to fit the smallest core (uclamp.max {clamp})"));
-        format!("{step}{}", clamp.unwrap_or_default())
+        let confined = step.confined_to(&self.machine);
+        let confined = confined.map(|cpus| format!(" and confined to the smallest cores (CPU {})", format_list(&cpus)));
+        format!("{step}{}", confined.unwrap_or_default())
     }
 
     /// Changes the leases into `wanted`.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{EVIDENCE, IDLE_DEMAND, PlacementPolicy, REEVALUATE_AFTER, WINDOW};
 use crate::placement::gain::Totals;
+use crate::placement::groups::task_groups::Weights;
 use crate::placement::step::{DesiredValues, Step, StepKind};
 use crate::{Decision, Target};
 use brisk_sys::BootTime;
@@ -149,11 +150,11 @@ impl PlacementPolicy {
         let is_session = |group: &Target| matches!(group, Target::Autogroup(_));
         let sessions = lowered.keys().filter(|group| is_session(group)).count();
         let groups = lowered.len() - sessions;
-        let value = |group: &Target, own: i32| match is_session(group) {
-            true => step.nice_of_session(own, nice_levels, sessions),
-            false => step.weight_of_group(own.unsigned_abs(), nice_levels, groups),
+        let value = |group: &Target, weights: Weights| match is_session(group) {
+            true => step.nice_of_session(weights.own, nice_levels, sessions),
+            false => step.weight_of_group(weights, nice_levels, groups),
         };
-        let demand = |(group, own)| value(&group, own).map(|value| (group, value));
+        let demand = |(group, weights)| value(&group, weights).map(|value| (group, value));
         let mut demands: DesiredValues = lowered.into_iter().filter_map(demand).collect();
         // While facts are incomplete no group is newly lowered, but existing leases continue.
         demands.retain(|group, _| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{EVIDENCE, Held, IDLE_DEMAND, PlacementPolicy, WINDOW};
 use crate::placement::cores::{Machine, Split};
-use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise, cores_to_reserve};
+use crate::placement::gain::{Advice, CORE_SLACK, Totals, advise};
 use crate::placement::step::Step;
 use crate::placement::trial::{MissedPeriod, PeriodicThreads, Trial, TrialVerdict};
 use crate::{Action, Decision, Target, TrialOutcome};
@@ -129,8 +129,8 @@ impl PlacementPolicy {
         let next = match &step {
             Step::Weight => Some(Step::Idle),
             // Foreground threads wait for each other on the reserved cores.
-            Step::Isolate(split) if self.outgrows(split, after.runnable()) => {
-                (!reserves_enough(&self.machine, split, after.runnable())).then_some(Step::Weight)
+            Step::Isolate(split) if after.runnable() > self.machine.core_count(&split.reserved) as f64 + CORE_SLACK => {
+                Some(Step::Weight)
             }
             _ => None,
         };
@@ -160,14 +160,17 @@ impl PlacementPolicy {
             totals.gain_bound() * 100.0
         );
         let done = if self.group_demands_in_force(now).is_empty() { "nothing is done" } else { ONLY_GROUPS_REASON };
+        let is_light = totals.runnable() < LIGHT_FOREGROUND;
+        let is_settled = is_light || advice == Advice::Nothing;
+        self.settled_since = is_settled.then(|| self.settled_since.unwrap_or(now));
         let isolate = match advice {
-            _ if totals.runnable() < LIGHT_FOREGROUND => {
-                return self.reason = format!("{done}: the foreground needs little CPU time");
-            }
+            _ if is_light => return self.reason = format!("{done}: the foreground needs little CPU time"),
             Advice::Nothing => return self.reason = format!("{done}: {seen}"),
             Advice::Isolate { cores } => self.machine.reserve_cores(cores).map(Step::Isolate),
             Advice::Weight => None,
         };
+        // Where another program has bound all bulk threads, a mask changes nothing, and a lower weight may.
+        let isolate = isolate.filter(|step| self.changes_anything(now, step));
         let may_be_tried = |step: &Step| self.back_off.allows(now, step.kind());
         // Where every thread that could be deprioritised already is, as part of a whole, the next step is the lowest possible.
         let least = match done == ONLY_GROUPS_REASON && !self.changes_anything(now, &Step::Weight) {
@@ -180,8 +183,7 @@ impl PlacementPolicy {
         }
     }
 
-    /// Starts `step`, if it changes anything. It is on trial, but for one: a foreground that needs all cores, and has every bigger
-    /// core to itself, loses none, and its waits on smaller cores would not tell that it runs faster.
+    /// Starts a trial of `step`, if it changes anything.
     fn begin(
         &mut self,
         now: BootTime,
@@ -193,15 +195,15 @@ impl PlacementPolicy {
     ) {
         let trial = Trial::new(now, Duration::from_millis(self.config.trial_ms), before);
         let periodic_threads = PeriodicThreads::of(&self.roster, trial.warm_up_ends());
-        let is_tried = !matches!(&step, Step::Isolate(split) if self.outgrows(split, self.window.parallelism()));
-        let standing = if is_tried { "on trial" } else { "as the foreground needs all CPUs" };
-        self.reason = format!("{}, {standing}: {seen}", self.describe(&step));
-        self.held = Some(Held::new(step, now, is_tried.then_some(trial), periodic_threads, in_force));
+        self.reason = format!("{}, on trial: {seen}", self.describe(&step));
+        self.held = Some(Held::new(step, now, Some(trial), periodic_threads, in_force));
         let begun = decisions.len();
         self.apply(now, decisions);
         if self.held.is_none() {
             if self.leased.refusals().next().is_none() {
-                self.reason = format!("nothing is done: all bulk threads are bound or have unknown facts: {seen}");
+                self.reason = format!(
+                    "nothing is done: all bulk threads are bound, deprioritised already, or have unknown facts: {seen}"
+                );
             }
             return;
         }
@@ -212,11 +214,6 @@ impl PlacementPolicy {
         let masks = decisions[begun..].iter().take_while(|decision| is_mask(decision)).count();
         let moved = [self.migrate_foreground(now), self.spread_foreground(now)].concat();
         decisions.splice(begun + masks..begun + masks, moved);
-    }
-
-    /// True if a foreground of this parallelism needs more cores than `split` reserves.
-    fn outgrows(&self, split: &Split, parallelism: f64) -> bool {
-        parallelism > self.machine.core_count(&split.reserved) as f64 + CORE_SLACK
     }
 
     /// The cores that are reserved now, and the others.
@@ -269,15 +266,7 @@ impl PlacementPolicy {
 /// accounts a wait when it ends, so an early estimate is a few percent too low; choosing again would give the same result.
 fn missing_cores(machine: &Machine, step: &Step, parallelism: f64, minimum_gain: f64) -> f64 {
     let Step::Isolate(split) = step else { return 0.0 };
-    if reserves_enough(machine, split, parallelism) {
-        return 0.0;
-    }
     Some(parallelism - machine.core_count(&split.reserved) as f64)
         .filter(|missing_cores| *missing_cores > parallelism * minimum_gain)
         .unwrap_or(0.0)
-}
-
-/// True if `split` is what a foreground of this parallelism would get now.
-fn reserves_enough(machine: &Machine, split: &Split, parallelism: f64) -> bool {
-    cores_to_reserve(parallelism, machine).is_some_and(|cores| cores <= machine.core_count(&split.reserved))
 }

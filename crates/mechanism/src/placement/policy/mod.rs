@@ -85,6 +85,8 @@ pub struct PlacementPolicy {
     unclear_step: Option<StepKind>,
     /// Until when the new foreground counts as opening.
     opening: Option<BootTime>,
+    /// Since when there is nothing to gain for this foreground.
+    settled_since: Option<BootTime>,
     /// The foreground may still be starting.
     is_start: bool,
     /// Light threads that missed their period off the reserved cores: they are not confined again.
@@ -159,6 +161,7 @@ impl PlacementPolicy {
             back_off: BackOff::new(BACK_OFF, BACK_OFF_LONGEST),
             unclear_step: None,
             opening: None,
+            settled_since: None,
             is_start: true,
             unconfined_light: BTreeSet::new(),
             contention: Contention::default(),
@@ -222,7 +225,7 @@ impl PlacementPolicy {
             }
             self.on_foreground_changed(now, is_some, decisions);
             self.back_off.clear();
-            self.unclear_step = None;
+            (self.unclear_step, self.settled_since) = (None, None);
             self.is_start = true;
             self.unconfined_light.clear();
             self.window.clear();

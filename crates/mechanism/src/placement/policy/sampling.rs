@@ -1,6 +1,6 @@
 //! How often threads are sampled: each sample takes CPU time, with one CPU from the foreground.
 
-use super::{EVIDENCE, PlacementPolicy};
+use super::{EVIDENCE, PlacementPolicy, WINDOW};
 use crate::placement::config::Rule;
 use crate::placement::threads::classify::Class;
 
@@ -19,6 +19,9 @@ impl PlacementPolicy {
         if is_uncontended {
             return if self.has_changed { config.sampling_ms } else { config.idle_sampling_ms };
         }
+        if self.has_settled() {
+            return config.idle_sampling_ms;
+        }
         if self.quick_samples > 0 && self.may_be_moved() && self.task_groups.has_unknown_siblings() {
             return QUICK_SAMPLE_MS;
         }
@@ -36,6 +39,13 @@ impl PlacementPolicy {
     pub(super) fn is_uncontended(&self) -> bool {
         let least = if self.has_one_cpu() { Class::Interactive } else { Class::Bulk };
         self.config.rule == Rule::Brisk && self.leased.is_empty() && !self.roster.has_busy_background(least)
+    }
+
+    /// True where nothing is in force and there was nothing to gain for a whole window: other programs have deprioritised or bound
+    /// the bulk threads, or the foreground hardly waits for them. More frequent samples would only cost CPU time.
+    fn has_settled(&self) -> bool {
+        let settled = self.settled_since.zip(self.sampled_at).map(|(since, now)| now.since(since));
+        self.leased.is_empty() && self.group_weights.is_none() && settled.is_some_and(|settled| settled >= WINDOW)
     }
 
     pub(super) fn has_one_cpu(&self) -> bool {

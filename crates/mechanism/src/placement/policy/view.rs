@@ -35,16 +35,16 @@ impl PlacementPolicy {
         let treatment = |member: &Member| {
             let is_own = |(target, _): &(&Target, &str)| target.thread() == Some(member.thread.tid);
             let own = || self.leased.held().chain(self.temporary_masks.held()).filter(is_own);
-            let is_clamp = |target: &Target| matches!(target, Target::UtilizationClampMaximum { .. });
-            let restriction = own().rev().find(|(target, _)| !is_clamp(target)).map(|(_, value)| value.to_owned());
-            let clamp = own().find(|(target, _)| is_clamp(target)).map(|(_, value)| format!("uclamp.max {value}"));
+            let is_mask = |target: &Target| matches!(target, Target::CpuAffinity { .. });
+            let restriction = own().rev().find(|(target, _)| !is_mask(target)).map(|(_, value)| value.to_owned());
+            let mask = own().find(|(target, _)| is_mask(target)).map(|(_, cpus)| format!("CPU {cpus}"));
             let of_group = || {
                 let group = self.task_groups.of(member)?;
                 let (target, value) = self.leased.held().find(|(target, _)| **target == group)?;
                 let what = if matches!(target, Target::Autogroup(_)) { "session nice" } else { "group weight" };
                 Some(format!("{what} {value}"))
             };
-            let given: Vec<String> = restriction.or_else(of_group).into_iter().chain(clamp).collect();
+            let given: Vec<String> = restriction.or_else(of_group).into_iter().chain(mask).collect();
             (!given.is_empty()).then(|| given.join(", "))
         };
         let is_awake = |member: &&Member| {
@@ -70,7 +70,6 @@ impl PlacementPolicy {
             wait_share: totals.wait_share(),
             parallelism: self.window.parallelism(),
             cores: self.machine.cores().to_vec(),
-            upper_clamp: self.machine.smallest_core_clamp(),
             asleep: self.roster.members().count() - threads.len(),
             threads,
         }

@@ -114,17 +114,15 @@ mod tests {
     use brisk_sys::cgroup::membership::Memberships;
     use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
     use brisk_sys::sched::threads::Thread;
-    use brisk_sys::sched::uclamp::Clamps;
 
     fn facts(tid: u32, children_ticks: u64) -> ThreadFacts {
         let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
-        let (clamps, groups) = (Clamps::default(), Memberships::default());
+        let groups = Memberships::default();
         ThreadFacts {
             tid,
             start_time_ticks: 1,
             allowed: vec![0],
             priority,
-            clamps,
             groups,
             scheduling_group: Default::default(),
             weighed: Vec::new(),

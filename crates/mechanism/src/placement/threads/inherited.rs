@@ -38,7 +38,7 @@ impl InheritedAttributes {
         self.0.iter().filter(|(_, inheritance)| !inheritance.is_kept).map(|(tid, _)| tid)
     }
 
-    /// Notes the new threads: they inherit the mask, the priority and the clamp of their creator.
+    /// Notes the new threads: they inherit the mask and the priority of their creator.
     pub(in crate::placement) fn note(&mut self, sample: &Sample, leased: &LeaseSet, roster: &Roster) {
         self.0.retain(|tid, _| !sample.ended.contains(tid));
         for inheritance in self.0.values_mut() {
@@ -109,7 +109,6 @@ fn current_value(target: &Target, facts: &ThreadFacts) -> Option<String> {
     match target {
         Target::CpuAffinity { .. } => Some(format_list(&facts.allowed)),
         Target::Priority { .. } => Some(facts.priority.to_string()),
-        Target::UtilizationClampMaximum { .. } => Some(facts.clamps.maximum.to_string()),
         Target::GroupMember { hierarchy, .. } => {
             let groups = facts.groups.cpu.iter().chain(&facts.groups.cpuset);
             groups.filter(|from| from.hierarchy == *hierarchy).map(|from| from.group.clone()).next()

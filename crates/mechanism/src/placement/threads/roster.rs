@@ -394,7 +394,6 @@ mod tests {
             start_time_ticks: 5,
             allowed: vec![0],
             priority,
-            clamps: brisk_sys::sched::uclamp::Clamps::default(),
             groups: Memberships::default(),
             scheduling_group: SchedulingGroup::default(),
             weighed: Vec::new(),

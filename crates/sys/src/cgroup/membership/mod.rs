@@ -84,6 +84,8 @@ pub struct Groups {
     tree: Option<String>,
     /// Where version 2 is mounted, if systemd units compete there by weights that brisk may change.
     units: Option<PathBuf>,
+    /// Android's groups of processes for the `cpu` controller, which nothing changes after the boot.
+    process_groups: Option<Mount>,
     /// Units of systemd compete by weights, and this process may not call their manager.
     has_unreachable_units: bool,
     /// Why there are no groups, or none in the named sub-tree.
@@ -150,7 +152,7 @@ impl Groups {
         let none = |why: &str| Self { unsupported_reason: Some(why.to_owned()), ..Self::default() };
         let mut mounts = hierarchy::mounts(root);
         let is_managed = root.exists("/run/systemd/system") || root.has_android_system();
-        let (mut tree, mut units, mut has_unreachable_units) = (None, None, false);
+        let (mut tree, mut units, mut has_unreachable_units, mut process_groups) = (None, None, false, None);
         match choice {
             GroupChoice::Off => return none("placement.groups is off"),
             GroupChoice::Tree(folder) => {
@@ -176,7 +178,10 @@ impl Groups {
                 units = units.filter(|_| !has_unreachable_units);
                 mounts.retain(|mount| mount.hierarchy == Hierarchy::Cpuset);
             }
-            GroupChoice::Auto if is_managed => mounts.retain(|mount| mount.hierarchy != Hierarchy::Unified),
+            GroupChoice::Auto if is_managed => {
+                mounts.retain(|mount| mount.hierarchy != Hierarchy::Unified);
+                process_groups = mounts.iter().find(|mount| has_writable_weights(root, mount)).cloned();
+            }
             GroupChoice::Auto => {}
         }
         let top = tree.as_deref().unwrap_or("/");
@@ -188,7 +193,7 @@ impl Groups {
             true => "the system's manager controls all groups".to_owned(),
             false => "no control group can be written here".to_owned(),
         });
-        Self { mounts, tree, units, has_unreachable_units, unsupported_reason }
+        Self { mounts, tree, units, process_groups, has_unreachable_units, unsupported_reason }
     }
 
     /// Why the sub-tree that `choice` names is not used; `None` where it is, and where it names none.
@@ -253,13 +258,18 @@ impl Groups {
             .then_some((top, true))
     }
 
-    /// Where control groups compete by weights that brisk may change: the folder of their hierarchy, and of the highest group.
-    fn weighted_subtree(&self) -> Option<(PathBuf, PathBuf)> {
-        match (self.mounts.first().zip(self.tree.as_deref()), &self.units) {
-            (Some((mount, tree)), _) => Some((mount.folder.clone(), below(mount, tree))),
-            (None, Some(top)) => Some((top.clone(), top.clone())),
-            (None, None) => None,
-        }
+    /// Where control groups compete by weights that brisk may change: the hierarchy, and the folder of the highest group.
+    fn weighted_subtree(&self) -> Option<(Mount, PathBuf)> {
+        let of_whole = |mount: Mount| (mount.clone(), mount.folder);
+        let of_units = |folder: PathBuf| Mount { hierarchy: Hierarchy::Unified, folder, accounts: false };
+        let of_tree = || self.mounts.first().zip(self.tree.as_deref());
+        let whole = self.units.clone().map(of_units).or_else(|| self.process_groups.clone()).map(of_whole);
+        of_tree().map(|(mount, tree)| (mount.clone(), below(mount, tree))).or(whole)
+    }
+
+    /// True where Android's groups of processes compete by weights that may be changed.
+    pub fn has_process_groups(&self) -> bool {
+        self.process_groups.is_some()
     }
 
     /// True where systemd units compete by weights that may be changed.
@@ -332,6 +342,12 @@ fn has_limit(root: &Root, folder: &Path) -> bool {
         let held = root.read(folder.join(file)).ok();
         held.is_some_and(|held| held.split(' ').next() != Some(*none))
     })
+}
+
+/// True when a group of version 1 has a weight that this process may set, whether or not it may make groups there.
+fn has_writable_weights(root: &Root, mount: &Mount) -> bool {
+    let mut groups = hierarchy::children(root, &mount.folder);
+    mount.hierarchy == Hierarchy::Cpu && groups.any(|group| root.is_writable(group.join("cpu.shares")))
 }
 
 /// True when systemd has marked the group in `folder` as delegated.

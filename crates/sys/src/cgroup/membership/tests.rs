@@ -97,6 +97,30 @@ fn a_subtree_takes_threads_if_threaded_otherwise_processes() {
     assert_eq!(of(&[&app[..], &inner, &limit].concat()), [None, None], "no thread escapes a limit");
 }
 
+// Verifies PLACE-4, PLACE-8.
+#[test]
+fn androids_groups_of_processes_weigh_as_wholes() {
+    let android = [
+        V1,
+        ("/system/build.prop", ""),
+        ("/dev/cpuctl/", ""),
+        ("/dev/cpuctl/cpu.shares", "1024"),
+        ("/dev/cpuctl/background/cpu.shares", "512"),
+        ("/proc/7/cgroup", "3:cpuset:/background\n2:cpu:/background\n0::/uid_10001/pid_7\n"),
+    ];
+    let weighed = |files: &[(&str, &str)], choice: &GroupChoice| -> Vec<(String, Option<u32>)> {
+        let (_folder, root) = root_of(files);
+        let groups = Groups::of(&root, choice);
+        let chain = groups.at(&root).weighed(7);
+        assert_eq!(groups.has_process_groups(), !chain.is_empty());
+        chain.into_iter().map(|group| (group.folder.display().to_string(), group.weight)).collect()
+    };
+    let expected = [("/dev/cpuctl".to_owned(), None), ("/dev/cpuctl/background".to_owned(), Some(512))];
+    assert_eq!(weighed(&android, &GroupChoice::Auto), expected);
+    assert_eq!(weighed(&android, &GroupChoice::Off), []);
+    assert_eq!(weighed(&[&android[..1], &android[2..]].concat(), &GroupChoice::Auto), [], "no Android");
+}
+
 // Verifies PLACE-4.
 #[test]
 fn a_missing_or_undelegated_tree_is_refused_with_the_reason() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Groups;
 use crate::Root;
-use crate::cgroup::hierarchy::{Hierarchy, group_in};
+use crate::cgroup::hierarchy::{Hierarchy, Mount, group_in};
 use crate::cgroup::unit::Units;
 use crate::cgroup::weight::{self, WeightedGroup};
 
@@ -13,7 +13,8 @@ use crate::cgroup::weight::{self, WeightedGroup};
 #[derive(Debug)]
 pub(super) struct WeightedGroups<'a> {
     root: &'a Root,
-    /// Where the hierarchy is mounted.
+    hierarchy: Hierarchy,
+    /// Where it is mounted.
     mount: PathBuf,
     /// The highest group whose children brisk may change.
     top: PathBuf,
@@ -29,7 +30,8 @@ impl<'a> WeightedGroups<'a> {
     pub(super) fn of(root: &'a Root, groups: &'a Groups) -> Option<Self> {
         let (mount, top) = groups.weighted_subtree()?;
         let units = groups.units.as_deref().map(|top| Units::of(root, top));
-        Some(Self { root, mount, top, units, chains: BTreeMap::new(), weights: BTreeMap::new() })
+        let Mount { hierarchy, folder: mount, .. } = mount;
+        Some(Self { root, hierarchy, mount, top, units, chains: BTreeMap::new(), weights: BTreeMap::new() })
     }
 
     /// The groups above thread `tid`, from the top down to its own; empty where it is outside of the sub-tree.
@@ -38,7 +40,7 @@ impl<'a> WeightedGroups<'a> {
         if let Some(known) = self.chains.get(&text) {
             return known.clone();
         }
-        let Some(group) = group_in(&text, Hierarchy::Unified) else { return Vec::new() };
+        let Some(group) = group_in(&text, self.hierarchy) else { return Vec::new() };
         let folder = self.mount.join(group.trim_start_matches('/'));
         let Self { root, top, units, weights, .. } = self;
         let chain = weight::chain(root, top, &folder, |folder| {
@@ -85,7 +87,8 @@ mod tests {
         ]);
         let (mount, top) = (PathBuf::from("/cg"), PathBuf::from("/cg/kiosk"));
         let (chains, weights) = (BTreeMap::new(), BTreeMap::new());
-        let chain = WeightedGroups { root: &root, mount, top, units: None, chains, weights }.above(7);
+        let hierarchy = Hierarchy::Unified;
+        let chain = WeightedGroups { root: &root, hierarchy, mount, top, units: None, chains, weights }.above(7);
         chain.into_iter().map(|group| (group.folder.display().to_string(), group.weight)).collect()
     }
 

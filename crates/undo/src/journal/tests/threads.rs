@@ -226,40 +226,39 @@ fn io_priority_is_restored_in_children_unless_displaced() {
 fn clamps_are_restored_in_children_unless_displaced() {
     let folder = tempfile::tempdir().unwrap();
     let (mut shell, root) = (Shell::start(), Root::system());
-    let tid = shell.child.id();
-    let start_time_ticks = process::start_time_ticks(&root, tid).unwrap();
-    let maximum = Target::UtilizationClampMaximum { tid, start_time_ticks };
-    let minimum = Target::UtilizationClampMinimum { pid: tid, start_time_ticks };
-    let clamps = |tid| uclamp::of(tid).map(|clamps| (clamps.minimum, clamps.maximum)).unwrap();
+    let pid = shell.child.id();
+    let start_time_ticks = process::start_time_ticks(&root, pid).unwrap();
+    let minimum = Target::UtilizationClampMinimum { pid, start_time_ticks };
+    let clamps = |pid| uclamp::of(pid).map(|clamps| (clamps.minimum, clamps.maximum)).unwrap();
     let now = BootTime::now();
     let until = now + Duration::from_secs(60);
     let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
-    if let Err(error) = journal.lease(now, &maximum, "446", until, "test") {
+    if let Err(error) = uclamp::set_maximum(pid, 446) {
         assert!(uclamp::support_file(&root).is_none(), "{error}");
         return eprintln!("skipped: {error}");
     }
     journal.lease(now, &minimum, "1024", until, "test").unwrap();
-    assert_eq!(clamps(tid), (446, 446), "a lower clamp goes as far as the upper one lets it");
-    if root.exists(format!("/proc/{tid}/task/{tid}/children")) {
+    assert_eq!(clamps(pid), (446, 446), "a lower clamp goes as far as the user's upper one lets it");
+    if root.exists(format!("/proc/{pid}/task/{pid}/children")) {
         let child = shell.fork_child();
         assert_eq!(clamps(child), (446, 446), "inherited");
-        let given_back = journal.release_each(now, &[&minimum, &maximum]);
-        assert!(given_back.iter().flatten().all(|done| done.outcome == RestoreOutcome::Restored), "{given_back:?}");
-        assert_eq!(clamps(child), (0, 1024));
+        let restored = journal.release(now, &minimum).unwrap();
+        assert_eq!(restored.outcome, RestoreOutcome::Restored);
+        assert_eq!(clamps(child), (0, 446));
     } else {
-        journal.release_each(now, &[&minimum, &maximum]);
+        journal.release(now, &minimum).unwrap();
     }
-    assert_eq!(clamps(tid), (0, 1024));
+    assert_eq!(clamps(pid), (0, 446));
 
-    journal.lease(now, &maximum, "446", until, "test").unwrap();
+    journal.lease(now, &minimum, "300", until, "test").unwrap();
     journal.die();
     let replay = Replay::of(Holder::Daemon, folder.path(), &root).unwrap();
-    assert!(replay.is_complete() && clamps(tid) == (0, 1024), "{replay:?}");
+    assert!(replay.is_complete() && clamps(pid) == (0, 446), "{replay:?}");
 
     let mut journal = Journal::open(Holder::Daemon, folder.path(), &root).unwrap();
-    journal.lease(now, &maximum, "446", until, "test").unwrap();
-    uclamp::set_maximum(tid, 500).unwrap();
-    let outcome = journal.release(now, &maximum).unwrap().outcome;
-    assert_eq!(outcome, RestoreOutcome::ChangedByOther { found: "500".to_owned() });
-    assert_eq!(clamps(tid), (0, 500), "displaced by another writer");
+    journal.lease(now, &minimum, "300", until, "test").unwrap();
+    uclamp::set_minimum(pid, 200).unwrap();
+    let outcome = journal.release(now, &minimum).unwrap().outcome;
+    assert_eq!(outcome, RestoreOutcome::ChangedByOther { found: "200".to_owned() });
+    assert_eq!(clamps(pid), (200, 446), "displaced by another writer");
 }

@@ -53,6 +53,15 @@ struct GroupPath {
     ancestors: Vec<PathBuf>,
 }
 
+/// What a group that may be deprioritised has, and what the foreground has beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::placement) struct Weights {
+    /// Its own nice value or weight.
+    pub own: i32,
+    /// The weight of the foreground's group; its own value where that is unknown or has no effect on it.
+    pub foreground: i32,
+}
+
 /// Why a group keeps its weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::placement) enum Exempt {
@@ -213,8 +222,8 @@ impl TaskGroups {
         }
     }
 
-    /// The bulk groups that may be deprioritised, each with its own nice value or weight.
-    pub(in crate::placement) fn lowerable_groups(&self, now: BootTime) -> BTreeMap<Target, i32> {
+    /// The bulk groups that may be deprioritised, each with its own nice value or its weights.
+    pub(in crate::placement) fn lowerable_groups(&self, now: BootTime) -> BTreeMap<Target, Weights> {
         let group_paths = self.last_bulk_at.iter().filter(|(_, at)| now.since(**at) < BULK_LINGER);
         group_paths.filter_map(|(group_path, _)| self.lowerable(group_path)).collect()
     }
@@ -224,12 +233,20 @@ impl TaskGroups {
         Some(self.lowerable(self.group_path(&member.thread)?)?.0)
     }
 
-    fn lowerable(&self, group_path: &GroupPath) -> Option<(Target, i32)> {
+    fn lowerable(&self, group_path: &GroupPath) -> Option<(Target, Weights)> {
         let group = self
             .competing_group(group_path)
             .filter(|group| !self.exempt.contains_key(group) && !is_off(Part::GroupWeights))?;
         let own = *self.own.get(&group)?;
-        Some((group, own))
+        let foreground = self.foreground_beside(&group).unwrap_or(own);
+        Some((group, Weights { own, foreground }))
+    }
+
+    /// The weight of the foreground's group among the siblings of `group`.
+    fn foreground_beside(&self, group: &Target) -> Option<i32> {
+        let Target::GroupWeight(folder) = group else { return None };
+        let sibling = self.foreground_ancestors.iter().find(|ancestor| ancestor.parent() == folder.parent())?;
+        self.own.get(&Target::GroupWeight(sibling.clone())).copied()
     }
 
     /// How many processes' groups are known.

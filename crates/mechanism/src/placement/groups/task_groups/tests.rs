@@ -30,7 +30,6 @@ fn facts(tid: u32, scheduling_group: SchedulingGroup) -> ThreadFacts {
         start_time_ticks: 0,
         allowed: vec![0],
         priority: Priority { policy: SchedulingPolicy::Other, nice: 0 },
-        clamps: Default::default(),
         groups: Default::default(),
         scheduling_group,
         weighed: Vec::new(),
@@ -145,7 +144,7 @@ fn a_leased_value_is_not_taken_for_the_groups_own() {
         let mut own_of = |facts: &ThreadFacts, leased: &LeaseSet| {
             groups.take(&[front.clone(), facts.clone()], &roster, leased);
             spared(&mut groups, &roster, &[]);
-            groups.lowerable_groups(BootTime::default()).into_values().next()
+            groups.lowerable_groups(BootTime::default()).into_values().next().map(|weights| weights.own)
         };
         let mut holdings = LeaseSet::default();
         let first = own_of(&own, &holdings);
@@ -174,6 +173,27 @@ fn the_highest_group_without_the_foreground_is_lowered() {
         spared(&mut groups, &roster, &[]);
         let found = groups.of(roster.get(2).unwrap());
         assert_eq!(found, expected.map(weight), "{case}");
+    }
+}
+
+// Verifies PLACE-4.
+#[test]
+fn a_group_is_weighed_against_the_foregrounds_sibling() {
+    for (front, back, expected) in [
+        ("/t/a", "/t/b", Some(Weights { own: 100, foreground: 400 })),
+        ("/t/a/x", "/t/b/y", Some(Weights { own: 100, foreground: 400 })),
+        // Nothing is known of the foreground beside it.
+        ("/t", "/t/b", Some(Weights { own: 100, foreground: 100 })),
+    ] {
+        let (roster, mut groups) = (roster(), TaskGroups::default());
+        let mut foreground = weighed(1, front);
+        foreground.weighed.iter_mut().skip(1).for_each(|group| group.weight = Some(400));
+        groups.take(&[foreground, weighed(2, back)], &roster, &LeaseSet::default());
+        spared(&mut groups, &roster, &[]);
+        assert_eq!(
+            groups.lowerable(groups.group_path(&roster.get(2).unwrap().thread).unwrap()).map(|it| it.1),
+            expected
+        );
     }
 }
 

@@ -71,11 +71,6 @@ impl Device {
                 let sim = self.threads.get_mut(&tid).unwrap();
                 sim.priority = value.map_or(sim.facts.priority, |text| text.parse().unwrap());
             }
-            Target::UtilizationClampMaximum { .. } => {
-                let sim = self.threads.get_mut(&tid).unwrap();
-                sim.clamp = value.map_or(sim.facts.clamps.maximum, |text| text.parse().unwrap());
-                assert!(sim.facts.clamps.minimum <= sim.clamp, "the kernel refuses a maximum below the minimum");
-            }
             Target::GroupMember { hierarchy, .. } => {
                 let folder = if *hierarchy == Hierarchy::Cpu { CPU_FOLDER } else { CPUSET_FOLDER };
                 match action {

@@ -16,7 +16,6 @@ use brisk_sys::process::schedstat::{Schedstat, Usage};
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
 use brisk_sys::sched::scheduling_group::SchedulingGroup;
 use brisk_sys::sched::threads::{Thread, ThreadUsage};
-use brisk_sys::sched::uclamp::{self, Clamps, Fitting};
 
 /// The device and its policy.
 pub struct Device {
@@ -97,13 +96,6 @@ impl Device {
         }
     }
 
-    /// The same device with uclamp.
-    pub fn with_clamps(mut self) -> Self {
-        let machine = Machine::of(&self.cores).with_fitting(Some(Fitting::Exactly));
-        self.policy = PlacementPolicy::new(self.policy.config, active(), machine);
-        self
-    }
-
     fn offered(&self) -> Memberships {
         if self.policy.config.groups == GroupChoice::Auto { memberships() } else { Memberships::default() }
     }
@@ -118,7 +110,6 @@ impl Device {
             start_time_ticks: u64::from(tid),
             allowed: allowed.clone(),
             priority,
-            clamps: Clamps::default(),
             groups: self.offered(),
             scheduling_group: SchedulingGroup::default(),
             weighed: Vec::new(),
@@ -132,7 +123,6 @@ impl Device {
             facts,
             mask: allowed,
             priority,
-            clamp: uclamp::MAXIMUM,
             counters: Schedstat::default(),
             wait_ns: 0,
             reported: Schedstat::default(),
@@ -157,9 +147,9 @@ impl Device {
 
     /// A child process that inherits its parent's current attributes.
     pub fn fork(&mut self, tid: u32, parent: u32, habit: Habit) {
-        let SimulatedThread { mask, priority, clamp, group_weight, .. } = self.threads[&parent].clone();
+        let SimulatedThread { mask, priority, group_weight, .. } = self.threads[&parent].clone();
         let child = self.start(tid, tid, parent, habit);
-        (child.mask, child.priority, child.clamp, child.group_weight) = (mask, priority, clamp, group_weight);
+        (child.mask, child.priority, child.group_weight) = (mask, priority, group_weight);
     }
 
     pub fn end(&mut self, tid: u32) {
@@ -228,10 +218,7 @@ impl Device {
             let sim = self.threads.get_mut(&tid).unwrap();
             let confined = sim.mask.iter().any(|cpu| self.online.contains(cpu));
             let may = |(cpu, _): &(u32, u32)| !confined || sim.mask.contains(cpu);
-            // A thread that fits on the smallest core goes there.
-            let is_modest =
-                self.cores.iter().any(|&(_, capacity)| sim.clamp <= capacity && sim.clamp < uclamp::MAXIMUM);
-            match if is_modest { free.iter().rposition(may) } else { free.iter().position(may) } {
+            match free.iter().position(may) {
                 Some(index) => sim.get(free.remove(index).1, now),
                 None => {
                     sim.wait_ns += 1_000_000;
@@ -289,14 +276,13 @@ impl Device {
         }
         let facts = |tid: &u32| {
             let sim = self.threads.get(tid)?;
-            let clamps = Clamps { maximum: sim.clamp, ..sim.facts.clamps };
             let mut scheduling_group = sim.facts.scheduling_group.clone();
             if let SchedulingGroup::Autogroup(group) = &mut scheduling_group {
                 group.nice = self.sessions.get(&group.id).copied().unwrap_or(group.nice);
             }
             let (facts, weighed) = (sim.facts.clone(), self.above(sim.thread.pid));
             let (allowed, priority) = (sim.mask.clone(), sim.priority);
-            Some(ThreadFacts { allowed, priority, clamps, scheduling_group, weighed, ..facts })
+            Some(ThreadFacts { allowed, priority, scheduling_group, weighed, ..facts })
         };
         let facts = asked.iter().filter_map(facts).collect();
         self.tell(&Event::Threads { sample, facts, online: self.online.clone() });
@@ -364,11 +350,5 @@ impl Device {
             sim.mask != sim.facts.allowed || sim.priority != sim.facts.priority || sim.group_weight.is_some()
         };
         self.threads.values().filter(is_treated).map(|sim| sim.thread.tid).collect()
-    }
-
-    /// The threads with a changed upper clamp.
-    pub fn clamped(&self) -> Vec<u32> {
-        let is_clamped = |sim: &&SimulatedThread| sim.clamp != sim.facts.clamps.maximum;
-        self.threads.values().filter(is_clamped).map(|sim| sim.thread.tid).collect()
     }
 }

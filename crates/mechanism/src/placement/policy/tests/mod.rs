@@ -1,5 +1,4 @@
 mod actuation;
-mod clamps;
 mod device;
 mod foreground_masks;
 mod groups;

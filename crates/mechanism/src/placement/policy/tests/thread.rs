@@ -35,8 +35,6 @@ pub struct SimulatedThread {
     pub facts: ThreadFacts,
     pub mask: Vec<u32>,
     pub priority: Priority,
-    /// Its upper clamp.
-    pub clamp: u32,
     pub(super) counters: Schedstat,
     /// A wait that has not ended, and is not accounted yet.
     pub(super) wait_ns: u64,

@@ -44,9 +44,9 @@ fn made_for(part: Part, seed: u64) -> Scenario {
             let grouping = [Grouping::Sessions, Grouping::Units][random.below(2)];
             beside_hogs(seed, two_or_four, grouping, &[paced, HOG], &[])
         }
-        Part::Clamp => {
+        Part::SmallestCores => {
             let capacities = [400, 400, 400, 400, 1024, 1024];
-            let hardware = Hardware { cpus: capacities.into_iter().zip(0..).collect(), has_clamps: true };
+            let hardware = Hardware { cpus: capacities.into_iter().zip(0..).collect() };
             beside_hogs(seed, hardware, Grouping::Root, &[HOG, HOG, paced, HOG, HOG, paced], &[])
         }
         Part::WholeCores => {
@@ -85,7 +85,7 @@ fn what_each_part_is_worth_deep() {
         Part::ForkParents,
         Part::GroupWeights,
         Part::Extension,
-        Part::Clamp,
+        Part::SmallestCores,
         Part::WholeCores,
     ];
     for part in parts {

@@ -42,7 +42,7 @@ impl System {
             let is_lowered = (it.now.priority.policy, it.own.priority.policy)
                 == (SchedulingPolicy::Idle, SchedulingPolicy::Other)
                 || it.now.priority.nice > it.own.priority.nice;
-            it.is_foreground && (it.now.mask != it.own.mask || is_lowered || it.now.clamp < it.own.clamp)
+            it.is_foreground && (it.now.mask != it.own.mask || is_lowered)
         };
         let restricted: BTreeSet<u32> =
             self.threads.values().filter(|it| is_restricted(it)).map(|it| it.thread.tid).collect();

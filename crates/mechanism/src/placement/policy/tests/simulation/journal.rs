@@ -22,7 +22,6 @@ impl Attributes {
         match target {
             Target::CpuAffinity { .. } => list(self.mask),
             Target::Priority { .. } => self.priority.to_string(),
-            Target::UtilizationClampMaximum { .. } => self.clamp.to_string(),
             _ => panic!("{target:?}"),
         }
     }
@@ -34,7 +33,6 @@ impl Attributes {
                 assert_ne!(self.mask, 0, "a mask must not be empty");
             }
             Target::Priority { .. } => self.priority = value.parse().unwrap(),
-            Target::UtilizationClampMaximum { .. } => self.clamp = value.parse().unwrap(),
             _ => panic!("{target:?}"),
         }
     }

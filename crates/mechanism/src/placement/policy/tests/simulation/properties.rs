@@ -168,7 +168,8 @@ fn expect_no_harm(seeds: impl Iterator<Item = u64>) {
 // Verifies PLACE-2, PLACE-6.
 #[test]
 fn no_foreground_is_harmed() {
-    expect_no_harm(0..12);
+    // Few seeds have unequal CPUs, and on a single one chance decides.
+    expect_no_harm((0..60).filter(|&seed| seed < 12 || steady(seed).hardware.is_unequal()));
 }
 
 #[test]

@@ -57,8 +57,6 @@ pub struct Task {
     pub weight: f64,
     /// SCHED_IDLE.
     pub is_idle: bool,
-    /// Its upper utilisation clamp.
-    pub clamp: u32,
     pub group: usize,
     pub counters: Schedstat,
     /// Work done at full capacity.
@@ -114,7 +112,6 @@ impl Scheduler {
             mask,
             weight: NICE_0,
             is_idle: false,
-            clamp: 1024,
             group,
             counters: Schedstat::default(),
             progress_us: 0.0,
@@ -332,13 +329,9 @@ impl Scheduler {
         let allowed = self.allowed(task);
         let of = &self.tasks[task];
         let may = |cpu: &usize| allowed >> cpu & 1 == 1;
-        let smallest = self.cpus.iter().filter(|cpu| cpu.is_online).map(|cpu| cpu.capacity).min().unwrap_or(0);
         let rank = |cpu: usize| {
             let is_core_busy = self.is_core_shared(cpu);
-            let capacity = i64::from(self.cpus[cpu].capacity);
-            // A clamped task that fits the smallest core goes there.
-            let size = if of.clamp <= smallest { capacity } else { -capacity };
-            (is_core_busy, size, cpu != of.cpu)
+            (is_core_busy, std::cmp::Reverse(self.cpus[cpu].capacity), cpu != of.cpu)
         };
         let idle = (0..self.cpus.len()).filter(may).filter(|&cpu| self.cpus[cpu].queue.is_empty());
         idle.min_by_key(|&cpu| rank(cpu)).unwrap_or_else(|| {
@@ -459,9 +452,7 @@ impl Scheduler {
             let is_sibling = other == cpu || self.cpus[cpu].siblings.contains(&other);
             let Some(task) = self.cpus[other].current.filter(|_| !is_sibling) else { return false };
             let is_faster = f64::from(capacity) / 1024.0 > self.speed(other) * 1.2;
-            let is_clamped =
-                self.tasks[task].clamp <= self.cpus[other].capacity && capacity > self.cpus[other].capacity;
-            is_faster && !is_clamped && self.allowed(task) >> cpu & 1 == 1
+            is_faster && self.allowed(task) >> cpu & 1 == 1
         });
         let Some((slower, task)) = slower.and_then(|slower| Some((slower, self.cpus[slower].current?))) else { return };
         self.account(slower);

@@ -14,14 +14,12 @@ use brisk_sys::cgroup::membership::Memberships;
 use brisk_sys::process::schedstat::{Schedstat, Usage};
 use brisk_sys::sched::priority::{Priority, SchedulingPolicy};
 use brisk_sys::sched::threads::{Thread, ThreadUsage};
-use brisk_sys::sched::uclamp::{Clamps, Fitting};
 
 /// What a thread inherits at fork and brisk may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     pub mask: Mask,
     pub priority: Priority,
-    pub clamp: u32,
 }
 
 /// The value before a lease.
@@ -125,17 +123,16 @@ pub struct System {
 pub struct Hardware {
     /// The capacity and the core of each CPU.
     pub cpus: Vec<(u32, u32)>,
-    pub has_clamps: bool,
 }
 
 impl Hardware {
     pub fn equal(count: u32) -> Self {
-        Self { cpus: (0..count).map(|cpu| (1024, cpu)).collect(), has_clamps: false }
+        Self { cpus: (0..count).map(|cpu| (1024, cpu)).collect() }
     }
 
     /// `count` cores with two threads each; the second threads have the higher numbers, as on x86.
     pub fn siblings(count: u32) -> Self {
-        Self { cpus: (0..count * 2).map(|cpu| (1024, cpu % count)).collect(), has_clamps: false }
+        Self { cpus: (0..count * 2).map(|cpu| (1024, cpu % count)).collect() }
     }
 
     pub fn is_unequal(&self) -> bool {
@@ -145,7 +142,7 @@ impl Hardware {
     pub fn machine(&self) -> Machine {
         let cores: Vec<_> = (0..).zip(&self.cpus).map(|(cpu, &(capacity, _))| (cpu, capacity)).collect();
         let siblings = (0..).zip(self.cpus.iter().map(|&(_, core)| core)).collect();
-        Machine::of(&cores).with_fitting(self.has_clamps.then_some(Fitting::Exactly)).with_siblings(siblings)
+        Machine::of(&cores).with_siblings(siblings)
     }
 }
 
@@ -189,7 +186,7 @@ impl System {
     pub fn start(&mut self, (tid, pid, parent): (u32, u32, u32), habit: Habit, group: usize, from: Option<u32>) {
         let all = (1u64 << self.scheduler.cpus.len()).wrapping_sub(1);
         let ordinary = Priority { policy: SchedulingPolicy::Other, nice: 0 };
-        let fresh = Attributes { mask: all, priority: ordinary, clamp: 1024 };
+        let fresh = Attributes { mask: all, priority: ordinary };
         let creator = from.and_then(|from| self.threads.get(&from));
         let (own, now) = creator.map_or((fresh, fresh), |creator| (creator.own, creator.now));
         let group = creator.map_or(group, |creator| self.scheduler.tasks[creator.task].group);
@@ -229,11 +226,11 @@ impl System {
     /// Has the scheduler use what the thread has now.
     pub fn show_attributes(&mut self, tid: u32) {
         let SimulatedThread { task, now, .. } = self.threads[&tid];
-        let Attributes { mask, priority, clamp } = now;
+        let Attributes { mask, priority } = now;
         let is_idle = priority.policy == SchedulingPolicy::Idle;
         let weight = if is_idle { 3.0 } else { 1024.0 / 1.25f64.powi(priority.nice) };
         self.scheduler.change(task, |task| {
-            (task.mask, task.weight, task.is_idle, task.clamp) = (mask, weight, is_idle, clamp);
+            (task.mask, task.weight, task.is_idle) = (mask, weight, is_idle);
         });
     }
 
@@ -464,7 +461,6 @@ impl System {
             // With the CPUs that are offline, as in /proc/TID/status.
             allowed: (0..64).filter(|cpu| sim.now.mask >> cpu & 1 == 1).collect(),
             priority: sim.now.priority,
-            clamps: Clamps { maximum: sim.now.clamp, ..Clamps::default() },
             groups: Memberships::default(),
             scheduling_group,
             weighed,

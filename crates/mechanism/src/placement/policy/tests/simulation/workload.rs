@@ -175,7 +175,6 @@ pub fn hardware(random: &mut Random) -> Hardware {
         5 => Hardware::siblings(4),
         _ => Hardware {
             cpus: (0..8).map(|cpu| ([400, 400, 400, 400, 760, 760, 1024, 1024][cpu as usize], cpu)).collect(),
-            has_clamps: random.below(2) == 0,
         },
     }
 }
