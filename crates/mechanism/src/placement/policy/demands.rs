@@ -184,6 +184,16 @@ impl PlacementPolicy {
         self.reason = format!("nothing is done, because the device refused: {error}");
     }
 
+    /// The threads with leased values, and those in a leased group or session.
+    pub(super) fn deprioritised_threads(&self) -> BTreeSet<u32> {
+        let mut leased: BTreeSet<u32> = self.leased.in_force().filter_map(|(target, _)| target.thread()).collect();
+        if self.leased.held().any(|(target, _)| target.thread().is_none()) {
+            let of_group = |member: &&Member| self.task_groups.of(member).is_some_and(|group| self.leased.has(&group));
+            leased.extend(self.roster.members().filter(of_group).map(|member| member.thread.tid));
+        }
+        leased
+    }
+
     /// The threads with leased values.
     pub(super) fn leased_threads(&self) -> impl Iterator<Item = u32> {
         self.leased.held().filter_map(|(target, _)| target.thread())
@@ -192,9 +202,7 @@ impl PlacementPolicy {
     /// Has facts read again, except for threads that show leased values, and for threads in a leased group or session: without
     /// their facts that lease would end.
     pub(super) fn invalidate_facts(&mut self) {
-        let of_group = |member: &&Member| self.task_groups.of(member).is_some_and(|group| self.leased.has(&group));
-        let mut leased: BTreeSet<u32> = self.leased.in_force().filter_map(|(target, _)| target.thread()).collect();
-        leased.extend(self.roster.members().filter(of_group).map(|member| member.thread.tid));
+        let leased = self.deprioritised_threads();
         self.roster.invalidate_facts(|tid| !leased.contains(&tid));
     }
 }

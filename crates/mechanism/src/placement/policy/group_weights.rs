@@ -129,7 +129,8 @@ impl PlacementPolicy {
         if !is_wanted {
             self.group_weights = None;
         }
-        let begins = is_wanted && self.group_weights.is_none() && self.back_off.allows(now, StepKind::Groups);
+        let may_begin = || self.back_off.allows(now, StepKind::Groups) && !self.keeps_apart(self.window.parallelism());
+        let begins = is_wanted && self.group_weights.is_none() && may_begin();
         if begins {
             self.group_weights = Some(GroupWeights::new(now, before));
         }

@@ -9,6 +9,7 @@ use crate::placement::step::Step;
 use crate::placement::trial::{MissedPeriod, PeriodicThreads, Trial, TrialVerdict};
 use crate::{Action, Decision, Target, TrialOutcome};
 use brisk_sys::BootTime;
+use brisk_sys::sched::thread_facts::ThreadFacts;
 use brisk_sys::sched::threads::Sample;
 
 /// What a foreground runs at its start says little about what it runs afterwards: after a first trial in which it waits less
@@ -16,6 +17,9 @@ use brisk_sys::sched::threads::Sample;
 const START_GRACE: Duration = Duration::from_secs(5);
 /// What is done outside the ladder, without a trial.
 const ONLY_GROUPS_REASON: &str = "only whole sessions or groups of bulk threads are deprioritised";
+/// Why nothing is done on top of another program's masks.
+const APART_REASON: &str =
+    "all bulk threads are bound to the smallest cores, and the foreground needs only bigger ones";
 /// Why a reservation ends.
 const OUTGROWN_REASON: &str = "the foreground needs more cores than are reserved";
 /// A foreground outgrows its reserved cores when its parallelism exceeds their number by this, and the excess is at least the
@@ -161,10 +165,12 @@ impl PlacementPolicy {
         );
         let done = if self.group_demands_in_force(now).is_empty() { "nothing is done" } else { ONLY_GROUPS_REASON };
         let is_light = totals.runnable() < LIGHT_FOREGROUND;
-        let is_settled = is_light || advice == Advice::Nothing;
+        let is_apart = self.keeps_apart(parallelism);
+        let is_settled = is_light || is_apart || advice == Advice::Nothing;
         self.settled_since = is_settled.then(|| self.settled_since.unwrap_or(now));
         let isolate = match advice {
             _ if is_light => return self.reason = format!("{done}: the foreground needs little CPU time"),
+            _ if is_apart => return self.reason = format!("{done}: {APART_REASON}"),
             Advice::Nothing => return self.reason = format!("{done}: {seen}"),
             Advice::Isolate { cores } => self.machine.reserve_cores(cores).map(Step::Isolate),
             Advice::Weight => None,
@@ -181,6 +187,17 @@ impl PlacementPolicy {
             Some(step) => self.begin(now, step, totals, None, &seen, decisions),
             None => self.reason = format!("{done} until the back-off after a failed trial ends: {seen}"),
         }
+    }
+
+    /// True where other programs, Android for one, have bound all bulk threads to the smallest cores, and a foreground of this
+    /// parallelism needs none of these: it waits for something else.
+    pub(super) fn keeps_apart(&self, parallelism: f64) -> bool {
+        let Some(smallest) = self.machine.smallest_cores() else { return false };
+        let bigger = self.machine.core_count(&self.machine.cpus()) - self.machine.core_count(&smallest);
+        let is_bound = |facts: &ThreadFacts| facts.allowed.iter().all(|cpu| smallest.contains(cpu));
+        // Nothing is done to a thread with unknown facts.
+        let known: Vec<_> = self.busy(&Step::Weight).into_iter().filter_map(|member| member.facts.as_ref()).collect();
+        parallelism <= bigger as f64 + CORE_SLACK && !known.is_empty() && known.into_iter().all(is_bound)
     }
 
     /// Starts a trial of `step`, if it changes anything.

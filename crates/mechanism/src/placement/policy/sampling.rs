@@ -1,6 +1,8 @@
 //! How often threads are sampled: each sample takes CPU time, with one CPU from the foreground.
 
-use super::{EVIDENCE, PlacementPolicy, WINDOW};
+use std::time::Duration;
+
+use super::{EVIDENCE, PlacementPolicy};
 use crate::placement::config::Rule;
 use crate::placement::threads::classify::Class;
 
@@ -8,6 +10,8 @@ use crate::placement::threads::classify::Class;
 /// further group is deprioritised, so these samples follow each other at once. Each delays a frame, so there are few.
 pub(super) const QUICK_SAMPLES: u32 = 3;
 const QUICK_SAMPLE_MS: u64 = 5;
+/// Samples are rare where there was nothing to gain for so long.
+const SETTLES_AFTER: Duration = Duration::from_millis(500);
 
 impl PlacementPolicy {
     /// The sampling period in force; `is_uncontended`: see [`PlacementPolicy::is_uncontended`].
@@ -41,11 +45,13 @@ impl PlacementPolicy {
         self.config.rule == Rule::Brisk && self.leased.is_empty() && !self.roster.has_busy_background(least)
     }
 
-    /// True where nothing is in force and there was nothing to gain for a whole window: other programs have deprioritised or bound
-    /// the bulk threads, or the foreground hardly waits for them. More frequent samples would only cost CPU time.
+    /// True where nothing is in force and there was nothing to gain for a while: other programs have deprioritised or bound the bulk
+    /// threads, or the foreground hardly waits for them. More frequent samples would only cost CPU time.
     fn has_settled(&self) -> bool {
         let settled = self.settled_since.zip(self.sampled_at).map(|(since, now)| now.since(since));
-        self.leased.is_empty() && self.group_weights.is_none() && settled.is_some_and(|settled| settled >= WINDOW)
+        self.leased.is_empty()
+            && self.group_weights.is_none()
+            && settled.is_some_and(|settled| settled >= SETTLES_AFTER)
     }
 
     pub(super) fn has_one_cpu(&self) -> bool {

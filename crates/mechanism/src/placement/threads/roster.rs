@@ -1,6 +1,7 @@
 //! The tracked threads, their classes, and which of them are in the foreground.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::classify::{Class, UsageStatistics};
 use super::fork_parents::ForkParents;
@@ -31,6 +32,8 @@ const MOST_GENERATIONS: usize = 64;
 
 /// A thread with a lower demand does not delay other threads, however long its bursts are.
 pub(in crate::placement) const ACTIVE_DEMAND: f64 = 0.02;
+/// A deprioritised thread that is quiet for longer is asleep.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The most foreground threads that are handled one by one.
 const MAXIMUM_FOREGROUND_THREADS: usize = 16;
 
@@ -104,8 +107,9 @@ impl Roster {
         self.members.values().filter(|member| member.thread.pid == pid).count() == 1
     }
 
-    /// Takes a sample of `wall_ns` that ended at `now`; returns the CPU use of foreground and bulk threads in it.
-    pub fn take(&mut self, now: BootTime, wall_ns: u64, sample: &Sample) -> Totals {
+    /// Takes a sample of `wall_ns` that ended at `now`; returns the CPU use of foreground and bulk threads in it. A thread of
+    /// `deprioritised` without usage is assumed to wait for a CPU: the kernel accounts that when the wait ends.
+    pub fn take(&mut self, now: BootTime, wall_ns: u64, sample: &Sample, deprioritised: &BTreeSet<u32>) -> Totals {
         for tid in &sample.ended {
             self.forget(*tid);
         }
@@ -117,18 +121,18 @@ impl Roster {
         for used in &sample.used {
             sleeping.remove(&used.tid);
             let Some(member) = self.members.get_mut(&used.tid) else { continue };
+            // Errors at the edges of a sample may make run and wait time longer than the period that they were in.
+            let covered_ns = used.usage.wall_ns.max(used.usage.run_ns + used.usage.wait_ns);
             let elapsed_ns = now.since(member.updated_at).as_nanos() as u64;
-            let slept_ns = elapsed_ns.saturating_sub(used.usage.wall_ns);
+            let slept_ns = elapsed_ns.saturating_sub(covered_ns);
             if slept_ns > 0 {
                 member.statistics.update(&Usage { wall_ns: slept_ns, ..Usage::default() });
             }
             // Part of a quiet thread's time may already be learned as rest; none of a new thread's time is.
-            let unaccounted_ns = if elapsed_ns > 0 { used.usage.wall_ns.min(elapsed_ns) } else { used.usage.wall_ns };
+            let unaccounted_ns = if elapsed_ns > 0 { covered_ns.min(elapsed_ns) } else { used.usage.wall_ns };
             member.statistics.update(&Usage { wall_ns: unaccounted_ns, ..used.usage });
             member.updated_at = now;
-            // A quiet thread's usage covers a longer period than this sample: only the sample's share is added. Errors at the
-            // edges of a sample may make run and wait time longer than that period.
-            let covered_ns = used.usage.wall_ns.max(used.usage.run_ns + used.usage.wait_ns);
+            // A quiet thread's usage covers a longer period than this sample: only the sample's share is added.
             let within = |ns: u64| match covered_ns {
                 longer if longer > wall_ns => (u128::from(ns) * u128::from(wall_ns) / u128::from(longer)) as u64,
                 _ => ns,
@@ -146,7 +150,10 @@ impl Roster {
             }
         }
         for tid in sleeping {
-            self.rest(now, tid);
+            let is_waiting = |member: &Member| now.since(member.updated_at) < LONGEST_WAIT;
+            if !(deprioritised.contains(&tid) && self.members.get(&tid).is_some_and(is_waiting)) {
+                self.rest(now, tid);
+            }
         }
         // In the first sample every thread is new.
         if wall_ns > 0 {
@@ -333,22 +340,22 @@ mod tests {
     fn descendants_are_in_foreground_with_their_ancestor() {
         let mut roster = Roster::default();
         let family = [thread(10, 10, 1), thread(20, 20, 10), thread(21, 20, 10), thread(30, 30, 20), thread(40, 40, 1)];
-        roster.take(at(0), WALL, &sample(&family, &[], &[]));
+        roster.take(at(0), WALL, &sample(&family, &[], &[]), &BTreeSet::new());
         assert!(roster.put_in_foreground(BTreeSet::from([10])) && !roster.put_in_foreground(BTreeSet::from([10])));
         assert_eq!(roster.foreground(), &BTreeSet::from([10, 20, 30]));
         assert!(roster.get(21).unwrap().is_foreground && !roster.get(40).unwrap().is_foreground);
-        roster.take(at(100), WALL, &sample(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]));
+        roster.take(at(100), WALL, &sample(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]), &BTreeSet::new());
         assert_eq!(roster.foreground(), &BTreeSet::from([10, 20, 30, 50]), "20 has another thread");
-        roster.take(at(200), WALL, &sample(&[], &[], &[10, 21, 30, 50]));
+        roster.take(at(200), WALL, &sample(&[], &[], &[10, 21, 30, 50]), &BTreeSet::new());
         assert!(!roster.has_foreground());
     }
 
     #[test]
     fn descendants_of_an_ended_root_leave_the_foreground() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &sample(&[thread(10, 10, 1), thread(20, 20, 10)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(10, 10, 1), thread(20, 20, 10)], &[], &[]), &BTreeSet::new());
         roster.put_in_foreground(BTreeSet::from([10]));
-        roster.take(at(100), WALL, &sample(&[], &[], &[10]));
+        roster.take(at(100), WALL, &sample(&[], &[], &[10]), &BTreeSet::new());
         assert_eq!(roster.foreground(), &BTreeSet::from([20]), "a launcher ends before what it has launched");
         assert!(roster.put_in_foreground(BTreeSet::new()) && !roster.has_foreground());
         assert!(!roster.get(20).unwrap().is_foreground && !roster.put_in_foreground(BTreeSet::new()));
@@ -359,7 +366,7 @@ mod tests {
         let mut roster = Roster::default();
         roster.put_in_foreground(BTreeSet::from([7]));
         assert!(!roster.has_foreground());
-        roster.take(at(0), WALL, &sample(&[thread(7, 7, 1)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(7, 7, 1)], &[], &[]), &BTreeSet::new());
         assert!(roster.has_foreground() && roster.get(7).unwrap().is_foreground);
     }
 
@@ -367,25 +374,30 @@ mod tests {
     fn totals_separate_foreground_and_bulk() {
         let mut roster = Roster::default();
         roster.put_in_foreground(BTreeSet::from([1]));
-        roster.take(at(0), WALL, &sample(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]));
+        roster.take(
+            at(0),
+            WALL,
+            &sample(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]),
+            &BTreeSet::new(),
+        );
         let busy = [used(1, 100, 40, 20), used(2, 100, 70, 30), used(3, 100, 5, 0)];
         let mut totals = Totals::default();
         for tick in 1..=15 {
-            totals = roster.take(at(tick * 100), WALL, &sample(&[], &busy, &[]));
+            totals = roster.take(at(tick * 100), WALL, &sample(&[], &busy, &[]), &BTreeSet::new());
         }
         let ns = |ms: u64| ms * 1_000_000;
         let expected = Totals { wall_ns: WALL, run_ns: ns(40), wait_ns: ns(20), bulk_run_ns: ns(70) };
         assert_eq!(totals, expected);
-        let late = roster.take(at(2500), WALL, &sample(&[], &[used(1, 1000, 400, 200)], &[]));
+        let late = roster.take(at(2500), WALL, &sample(&[], &[used(1, 1000, 400, 200)], &[]), &BTreeSet::new());
         assert_eq!((late.run_ns, late.wait_ns), (ns(40), ns(20)), "only the sample's share is added");
     }
 
     #[test]
     fn a_thread_that_stops_running_becomes_light() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), &BTreeSet::new());
         for tick in 1..=20 {
-            roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 100, 0)], &[]));
+            roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 100, 0)], &[]), &BTreeSet::new());
         }
         assert_eq!(roster.unknown(&[], 9), [2]);
         let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
@@ -402,7 +414,7 @@ mod tests {
         assert_eq!((roster.unknown(&[], 9).len(), roster.busy(Class::Bulk, &[], 9).len()), (0, 1));
         assert_eq!(roster.busy(Class::Bulk, &["t?".parse().unwrap()], 9).len(), 0, "excluded");
         for tick in 21..=150 {
-            roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]));
+            roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]), &BTreeSet::new());
         }
         assert_eq!(roster.get(2).unwrap().statistics.class(), Class::Light);
         assert!(roster.non_light.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
@@ -412,10 +424,10 @@ mod tests {
     #[test]
     fn a_newcomer_is_not_busy_and_its_facts_are_not_read() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), &BTreeSet::new());
         let asked: Vec<usize> = (1..=4)
             .map(|tick| {
-                roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 30, 0)], &[]));
+                roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 30, 0)], &[]), &BTreeSet::new());
                 let busy = roster.busy(Class::Interactive, &[], 9).len();
                 assert_eq!(roster.unknown(&[], 9).len(), busy);
                 busy
@@ -424,19 +436,44 @@ mod tests {
         assert_eq!(asked, [0, 0, 1, 1]);
     }
 
+    /// A group that only gets idle CPU time may wait for seconds.
+    // Verifies PLACE-1.
+    #[test]
+    fn a_deprioritised_thread_without_usage_waits_and_does_not_sleep() {
+        for (deprioritised, expected) in [(BTreeSet::from([2]), Class::Bulk), (BTreeSet::new(), Class::Interactive)] {
+            let mut roster = Roster::default();
+            roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), &deprioritised);
+            for tick in 1..=20 {
+                roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 100, 0)], &[]), &deprioritised);
+            }
+            for tick in 21..=60 {
+                roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]), &deprioritised);
+            }
+            assert_eq!(roster.get(2).unwrap().statistics.class(), expected, "{:?}", roster.get(2));
+            roster.take(at(6100), WALL, &sample(&[], &[used(2, 950, 100, 4000)], &[]), &deprioritised);
+            if !deprioritised.is_empty() {
+                assert_eq!(roster.get(2).unwrap().statistics.class(), Class::Bulk, "{:?}", roster.get(2));
+            }
+            for tick in 62..=250 {
+                roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]), &deprioritised);
+            }
+            assert_eq!(roster.get(2).unwrap().statistics.class(), Class::Light, "it sleeps: {:?}", roster.get(2));
+        }
+    }
+
     /// The kernel accounts its waits of a second when they end, in a sample that covers them completely.
     // Verifies PLACE-1.
     #[test]
     fn a_hog_that_is_quiet_because_it_waits_stays_one() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]));
+        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), &BTreeSet::new());
         for tick in 1..=600 {
             let usage = match tick {
                 ..50 => Some(used(2, 100, 100, 0)),
                 _ if tick % 10 == 0 => Some(used(2, 950, 3, 997)),
                 _ => None,
             };
-            roster.take(at(tick * 100), WALL, &sample(&[], usage.as_slice(), &[]));
+            roster.take(at(tick * 100), WALL, &sample(&[], usage.as_slice(), &[]), &BTreeSet::new());
             assert!(
                 tick < 20 || roster.get(2).unwrap().statistics.class() == Class::Bulk,
                 "{tick}: {:?}",

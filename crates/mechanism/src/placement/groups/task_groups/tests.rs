@@ -43,7 +43,7 @@ fn roster() -> Roster {
     roster.put_in_foreground([1].into());
     let thread = |tid, parent| Thread { tid, pid: tid, parent, command: format!("t{tid}") };
     let born = vec![thread(1, 0), thread(2, 9), thread(9, 0)];
-    roster.take(BootTime::default(), 0, &Sample { born, ..Sample::default() });
+    roster.take(BootTime::default(), 0, &Sample { born, ..Sample::default() }, &BTreeSet::new());
     roster
 }
 
@@ -230,6 +230,7 @@ fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
             BootTime::default(),
             0,
             &Sample { born: vec![thread(1), thread(2), thread(3)], ..Sample::default() },
+            &BTreeSet::new(),
         );
         for tick in 1..=20 {
             let used = |tid, run_ms: u64, slices| ThreadUsage {
@@ -238,7 +239,7 @@ fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
             };
             let used = vec![used(2, 100, 1), used(3, run_ms, slices)];
             let now = BootTime::from_milliseconds(tick * 100);
-            roster.take(now, 100_000_000, &Sample { used, ..Sample::default() });
+            roster.take(now, 100_000_000, &Sample { used, ..Sample::default() }, &BTreeSet::new());
         }
         let mut groups = TaskGroups::default();
         let facts = [weighed(1, "/t/a"), weighed(2, "/t/b"), weighed(3, "/t/b")];

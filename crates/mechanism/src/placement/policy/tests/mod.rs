@@ -348,7 +348,8 @@ fn a_later_hog_is_deprioritised_and_an_idle_one_restored() {
     assert_eq!(device.treated(), [200, 201, 210]);
     let until = device.now_ms + 60_000;
     device.threads.get_mut(&200).unwrap().sleep_until(until);
-    device.run(9000);
+    // For some seconds it is assumed to wait for a CPU.
+    device.run(14_000);
     assert_eq!(device.treated(), [201, 210]);
 }
 

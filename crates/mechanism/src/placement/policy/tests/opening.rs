@@ -78,7 +78,7 @@ fn with_several_cpus_only_bulk_threads_count_as_competitors() {
         device.start(200, 200, 1, habit);
         device.run(3000);
         device.put_in_foreground(&[FRONT]);
-        device.run(1000);
+        device.run(400);
         assert_eq!(period_ms(&device), alone_ms, "{cpus} CPUs, {habit:?}");
     }
 }
