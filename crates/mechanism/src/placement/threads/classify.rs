@@ -165,9 +165,9 @@ impl UsageStatistics {
         self.known_for >= MINIMUM_OBSERVATION
     }
 
-    /// True for a thread that has neither run nor waited for one second.
-    pub fn is_sleeping(&self) -> bool {
-        self.sleeping_for >= MINIMUM_OBSERVATION
+    /// True for a thread that has neither run nor waited for one second, `quiet` since the last update included.
+    pub fn is_sleeping(&self, quiet: Duration) -> bool {
+        self.sleeping_for + quiet >= MINIMUM_OBSERVATION
     }
 
     /// How often it is scheduled in, per second.

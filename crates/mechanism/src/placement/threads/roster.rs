@@ -27,6 +27,14 @@ pub struct Member {
     updated_at: BootTime,
 }
 
+impl Member {
+    /// True for a thread that has neither run nor waited for one second. The statistics of a light thread do not show that: its
+    /// absence from samples is not learned.
+    pub fn is_sleeping(&self, now: BootTime) -> bool {
+        self.statistics.is_sleeping(now.since(self.updated_at))
+    }
+}
+
 /// The most ancestors that are followed.
 const MOST_GENERATIONS: usize = 64;
 

@@ -156,7 +156,7 @@ impl TaskGroups {
             return;
         }
         let kept: Vec<&Member> =
-            roster.members().filter(|member| !may_be_deprioritised(member, roster, excluded)).collect();
+            roster.members().filter(|member| !may_be_deprioritised(now, member, roster, excluded)).collect();
         let mut wanted = BTreeMap::new();
         for Member { thread, .. } in kept.iter().chain(bulk) {
             if !self.fresh.contains(&thread.pid) || moving.contains(&thread.pid) {
@@ -310,12 +310,12 @@ impl GroupPath {
 }
 
 /// True for a thread that does not keep its group from being deprioritised: a bulk or sleeping thread.
-fn may_be_deprioritised(member: &Member, roster: &Roster, excluded: &[Glob]) -> bool {
+fn may_be_deprioritised(now: BootTime, member: &Member, roster: &Roster, excluded: &[Glob]) -> bool {
     let Member { thread, statistics, .. } = member;
     if member.is_foreground || excluded.iter().any(|glob| glob.matches(&thread.command)) {
         return false;
     }
-    let sleeps = statistics.is_sleeping() || (statistics.demand() < ACTIVE_DEMAND && !statistics.is_periodic());
+    let sleeps = member.is_sleeping(now) || (statistics.demand() < ACTIVE_DEMAND && !statistics.is_periodic());
     // A new thread cannot be classified yet.
     let is_bulk_or_new = statistics.class() == Class::Bulk
         || statistics.is_new()

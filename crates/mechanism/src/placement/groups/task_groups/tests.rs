@@ -251,5 +251,16 @@ fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
             groups.of(roster.get(2).unwrap()).is_none(),
             "{case}: an excluded thread keeps the weight of its group"
         );
+        for tick in 21..=35 {
+            let used = vec![ThreadUsage {
+                tid: 2,
+                usage: Usage { wall_ns: 100_000_000, run_ns: 100_000_000, wait_ns: 0, slices: 1 },
+            }];
+            let now = BootTime::from_milliseconds(tick * 100);
+            roster.take(now, 100_000_000, &Sample { used, ..Sample::default() }, &BTreeSet::new());
+        }
+        let (now, bulk) = (BootTime::from_milliseconds(3500), roster.get(2).into_iter().collect::<Vec<_>>());
+        groups.update((now, &roster, &[]), &bulk, &BTreeSet::new(), (&mut Vec::new(), 9));
+        assert!(groups.of(roster.get(2).unwrap()).is_some(), "{case}: it has slept since");
     }
 }
