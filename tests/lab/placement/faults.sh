@@ -162,7 +162,7 @@ neighbours() {
 	echo "$hog" >$cgroup/ours/back/cgroup.procs
 	start_daemon
 	begin_foreground_in_its_group
-	wait_for 60 weighs 5
+	wait_for 60 weighs 11
 	wait_for 60 is_in "$hog" /ours/back
 	say neighbours.weighs yes
 	end_front
@@ -170,7 +170,7 @@ neighbours() {
 	say neighbours.freed yes
 
 	begin_foreground_in_its_group
-	wait_for 60 weighs 5
+	wait_for 60 weighs 11
 	kill -9 "$daemon"
 	wait_for 60 weighs 50
 	say neighbours.killed yes
@@ -184,7 +184,7 @@ neighbours() {
 		attempts=$((attempts + 1))
 		start_daemon
 		begin_foreground_in_its_group
-		wait_for 60 weighs 5
+		wait_for 60 weighs 11
 		echo 70 >$cgroup/ours/back/cpu.weight
 		end_front
 		wait_for 60 no_group_is_left
