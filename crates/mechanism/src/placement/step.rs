@@ -73,7 +73,7 @@ impl Step {
             return Vec::new();
         }
         match self {
-            Self::Isolate(split) => reservation(split, facts),
+            Self::Isolate(split) => reservation(split, facts, machine),
             Self::Weight | Self::Idle => self.lower_weight(facts, nice_levels, self.confinement(facts, machine)),
         }
     }
@@ -167,16 +167,12 @@ fn lessened(weight: f64, nice_levels: i32) -> f64 {
 }
 
 /// The changes that keep a thread with these facts off reserved cores; none if another program has bound it.
-fn reservation(split: &Split, facts: &ThreadFacts) -> Vec<(Target, String)> {
-    let ThreadFacts { tid, start_time_ticks, allowed, groups, .. } = facts;
-    if !split.reserved.iter().chain(&split.rest).all(|cpu| allowed.contains(cpu)) {
-        return Vec::new();
-    }
+fn reservation(split: &Split, facts: &ThreadFacts, machine: &Machine) -> Vec<(Target, String)> {
+    let Some(mask) = affinity_demand(&split.rest, facts, machine) else { return Vec::new() };
     // Set the mask as well: the journal then has the original mask, which a cpuset may lose.
-    let cpus = format_list(&split.rest);
-    let group = groups.cpuset.iter().flat_map(|from| group_move(facts, from, format!("cpuset.cpus={cpus}")));
-    let mask = Target::CpuAffinity { tid: *tid, start_time_ticks: *start_time_ticks };
-    std::iter::once((mask, cpus.clone())).chain(group).collect()
+    let settings = format!("cpuset.cpus={}", mask.1);
+    let group = facts.groups.cpuset.iter().flat_map(|from| group_move(facts, from, settings.clone()));
+    std::iter::once(mask).chain(group).collect()
 }
 
 /// The mask that confines a thread with these facts to `cpus`, if it may run on all CPUs of `machine`.

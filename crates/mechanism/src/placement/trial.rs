@@ -209,8 +209,6 @@ impl PeriodicThreads {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use brisk_sys::sched::threads::{Thread, ThreadUsage};
 
@@ -298,10 +296,10 @@ mod tests {
         ] {
             let mut roster = Roster::default();
             let born = vec![Thread { tid: 9, pid: 9, parent: 1, command: "music".into() }];
-            roster.take(at(0), 100_000_000, &Sample { born, ..Sample::default() }, &BTreeSet::new());
+            roster.take(at(0), 100_000_000, &Sample { born, ..Sample::default() }, |_| false);
             let mut play = |tick: u64, run_us, wait_us| {
                 let sample = Sample { used: vec![music(9, run_us, wait_us)], ..Sample::default() };
-                roster.take(at(tick * 100), 100_000_000, &sample, &BTreeSet::new());
+                roster.take(at(tick * 100), 100_000_000, &sample, |_| false);
                 sample
             };
             (1..50).for_each(|tick| drop(play(tick, 5000, before_us)));

@@ -37,14 +37,6 @@ pub struct Clamps {
     pub maximum: u32,
 }
 
-impl Clamps {
-    /// The clamps in `attributes`; `None` where the kernel is older than the clamps.
-    pub(super) fn from_attributes(attributes: &SchedulingAttributes) -> Option<Self> {
-        let clamps = Self { minimum: attributes.clamp_minimum, maximum: attributes.clamp_maximum };
-        attributes.has_clamps().then_some(clamps)
-    }
-}
-
 /// The file that shows that this kernel has utilisation clamps, as named on the device.
 pub fn support_file(root: &Root) -> Option<&'static str> {
     FILES.into_iter().find(|file| root.exists(file))
@@ -55,8 +47,11 @@ pub fn support_file(root: &Root) -> Option<&'static str> {
 /// # Errors
 /// ESRCH when the task has exited; `Unsupported` when the kernel is older than the clamps.
 pub fn of(tid: u32) -> io::Result<Clamps> {
-    let clamps = Clamps::from_attributes(&SchedulingAttributes::of(tid)?);
-    clamps
+    let attributes = SchedulingAttributes::of(tid)?;
+    let clamps = Clamps { minimum: attributes.clamp_minimum, maximum: attributes.clamp_maximum };
+    attributes
+        .has_clamps()
+        .then_some(clamps)
         .ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "this kernel is older than utilisation clamps (5.3)"))
 }
 

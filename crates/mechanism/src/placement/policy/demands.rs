@@ -6,10 +6,11 @@ use super::opening::delays_opening;
 use super::{LEASE, PlacementPolicy};
 use crate::placement::config::Rule;
 use crate::placement::cores::Split;
+use crate::placement::groups::task_groups::TaskGroups;
 use crate::placement::step::{DesiredValues, Step, StepKind};
 use crate::placement::threads::classify::Class;
 use crate::placement::threads::roster::Member;
-use crate::{Decision, Target};
+use crate::{Decision, LeaseSet, Target};
 use brisk_sys::BootTime;
 use brisk_sys::cgroup::membership::{GroupChoice, Memberships};
 use brisk_sys::cpu::hotplug::format_list;
@@ -184,16 +185,6 @@ impl PlacementPolicy {
         self.reason = format!("nothing is done, because the device refused: {error}");
     }
 
-    /// The threads with leased values, and those in a leased group or session.
-    pub(super) fn deprioritised_threads(&self) -> BTreeSet<u32> {
-        let mut leased: BTreeSet<u32> = self.leased.in_force().filter_map(|(target, _)| target.thread()).collect();
-        if self.leased.held().any(|(target, _)| target.thread().is_none()) {
-            let of_group = |member: &&Member| self.task_groups.of(member).is_some_and(|group| self.leased.has(&group));
-            leased.extend(self.roster.members().filter(of_group).map(|member| member.thread.tid));
-        }
-        leased
-    }
-
     /// The threads with leased values.
     pub(super) fn leased_threads(&self) -> impl Iterator<Item = u32> {
         self.leased.held().filter_map(|(target, _)| target.thread())
@@ -202,7 +193,13 @@ impl PlacementPolicy {
     /// Has facts read again, except for threads that show leased values, and for threads in a leased group or session: without
     /// their facts that lease would end.
     pub(super) fn invalidate_facts(&mut self) {
-        let leased = self.deprioritised_threads();
-        self.roster.invalidate_facts(|tid| !leased.contains(&tid));
+        let is_deprioritised = is_deprioritised(&self.leased, &self.task_groups);
+        self.roster.invalidate_facts(|member| !is_deprioritised(member));
     }
+}
+
+/// Whether a thread has a leased value, or is in a leased group or session.
+pub(super) fn is_deprioritised(leased: &LeaseSet, task_groups: &TaskGroups) -> impl Fn(&Member) -> bool {
+    let threads: BTreeSet<u32> = leased.in_force().filter_map(|(target, _)| target.thread()).collect();
+    move |member| threads.contains(&member.thread.tid) || task_groups.of(member).is_some_and(|group| leased.has(&group))
 }

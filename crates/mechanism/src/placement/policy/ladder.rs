@@ -194,10 +194,13 @@ impl PlacementPolicy {
     pub(super) fn keeps_apart(&self, parallelism: f64) -> bool {
         let Some(smallest) = self.machine.smallest_cores() else { return false };
         let bigger = self.machine.core_count(&self.machine.cpus()) - self.machine.core_count(&smallest);
+        if parallelism > bigger as f64 + CORE_SLACK {
+            return false;
+        }
         let is_bound = |facts: &ThreadFacts| facts.allowed.iter().all(|cpu| smallest.contains(cpu));
         // Nothing is done to a thread with unknown facts.
         let known: Vec<_> = self.busy(&Step::Weight).into_iter().filter_map(|member| member.facts.as_ref()).collect();
-        parallelism <= bigger as f64 + CORE_SLACK && !known.is_empty() && known.into_iter().all(is_bound)
+        !known.is_empty() && known.into_iter().all(is_bound)
     }
 
     /// Starts a trial of `step`, if it changes anything.

@@ -243,8 +243,8 @@ impl PlacementPolicy {
         self.release_temporary_masks(decisions);
         let wall_ns = self.sampled_at.replace(now).map_or(0, |before| now.since(before).as_nanos() as u64);
         self.roster.take_fork_parents(now, facts, self.machine.cores().len());
-        let deprioritised = self.deprioritised_threads();
-        let totals = self.roster.take(now, wall_ns, sample, &deprioritised);
+        let is_deprioritised = demands::is_deprioritised(&self.leased, &self.task_groups);
+        let totals = self.roster.take(now, wall_ns, sample, is_deprioritised);
         self.release_where("it has ended", decisions, |tid| sample.ended.contains(&tid));
         self.unconfined_light.retain(|tid| !sample.ended.contains(tid));
         self.task_groups.forget(&sample.ended);

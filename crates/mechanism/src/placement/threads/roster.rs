@@ -115,9 +115,15 @@ impl Roster {
         self.members.values().filter(|member| member.thread.pid == pid).count() == 1
     }
 
-    /// Takes a sample of `wall_ns` that ended at `now`; returns the CPU use of foreground and bulk threads in it. A thread of
-    /// `deprioritised` without usage is assumed to wait for a CPU: the kernel accounts that when the wait ends.
-    pub fn take(&mut self, now: BootTime, wall_ns: u64, sample: &Sample, deprioritised: &BTreeSet<u32>) -> Totals {
+    /// Takes a sample of `wall_ns` that ended at `now`; returns the CPU use of foreground and bulk threads in it. A thread that
+    /// `is_deprioritised` and has no usage is assumed to wait for a CPU: the kernel accounts that when the wait ends.
+    pub fn take(
+        &mut self,
+        now: BootTime,
+        wall_ns: u64,
+        sample: &Sample,
+        is_deprioritised: impl Fn(&Member) -> bool,
+    ) -> Totals {
         for tid in &sample.ended {
             self.forget(*tid);
         }
@@ -158,8 +164,8 @@ impl Roster {
             }
         }
         for tid in sleeping {
-            let is_waiting = |member: &Member| now.since(member.updated_at) < LONGEST_WAIT;
-            if !(deprioritised.contains(&tid) && self.members.get(&tid).is_some_and(is_waiting)) {
+            let is_waiting = |member: &Member| now.since(member.updated_at) < LONGEST_WAIT && is_deprioritised(member);
+            if !self.members.get(&tid).is_some_and(is_waiting) {
                 self.rest(now, tid);
             }
         }
@@ -252,8 +258,8 @@ impl Roster {
     }
 
     /// Drops the facts of these threads, because they may have changed.
-    pub fn invalidate_facts(&mut self, of: impl Fn(u32) -> bool) {
-        let members = self.members.values_mut().filter(|member| of(member.thread.tid));
+    pub fn invalidate_facts(&mut self, of: impl Fn(&Member) -> bool) {
+        let members = self.members.values_mut().filter(|member| of(member));
         members.for_each(|member| member.facts = None);
     }
 
@@ -348,22 +354,22 @@ mod tests {
     fn descendants_are_in_foreground_with_their_ancestor() {
         let mut roster = Roster::default();
         let family = [thread(10, 10, 1), thread(20, 20, 10), thread(21, 20, 10), thread(30, 30, 20), thread(40, 40, 1)];
-        roster.take(at(0), WALL, &sample(&family, &[], &[]), &BTreeSet::new());
+        roster.take(at(0), WALL, &sample(&family, &[], &[]), |_| false);
         assert!(roster.put_in_foreground(BTreeSet::from([10])) && !roster.put_in_foreground(BTreeSet::from([10])));
         assert_eq!(roster.foreground(), &BTreeSet::from([10, 20, 30]));
         assert!(roster.get(21).unwrap().is_foreground && !roster.get(40).unwrap().is_foreground);
-        roster.take(at(100), WALL, &sample(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]), &BTreeSet::new());
+        roster.take(at(100), WALL, &sample(&[thread(50, 50, 30), thread(60, 60, 40)], &[], &[20]), |_| false);
         assert_eq!(roster.foreground(), &BTreeSet::from([10, 20, 30, 50]), "20 has another thread");
-        roster.take(at(200), WALL, &sample(&[], &[], &[10, 21, 30, 50]), &BTreeSet::new());
+        roster.take(at(200), WALL, &sample(&[], &[], &[10, 21, 30, 50]), |_| false);
         assert!(!roster.has_foreground());
     }
 
     #[test]
     fn descendants_of_an_ended_root_leave_the_foreground() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &sample(&[thread(10, 10, 1), thread(20, 20, 10)], &[], &[]), &BTreeSet::new());
+        roster.take(at(0), WALL, &sample(&[thread(10, 10, 1), thread(20, 20, 10)], &[], &[]), |_| false);
         roster.put_in_foreground(BTreeSet::from([10]));
-        roster.take(at(100), WALL, &sample(&[], &[], &[10]), &BTreeSet::new());
+        roster.take(at(100), WALL, &sample(&[], &[], &[10]), |_| false);
         assert_eq!(roster.foreground(), &BTreeSet::from([20]), "a launcher ends before what it has launched");
         assert!(roster.put_in_foreground(BTreeSet::new()) && !roster.has_foreground());
         assert!(!roster.get(20).unwrap().is_foreground && !roster.put_in_foreground(BTreeSet::new()));
@@ -374,7 +380,7 @@ mod tests {
         let mut roster = Roster::default();
         roster.put_in_foreground(BTreeSet::from([7]));
         assert!(!roster.has_foreground());
-        roster.take(at(0), WALL, &sample(&[thread(7, 7, 1)], &[], &[]), &BTreeSet::new());
+        roster.take(at(0), WALL, &sample(&[thread(7, 7, 1)], &[], &[]), |_| false);
         assert!(roster.has_foreground() && roster.get(7).unwrap().is_foreground);
     }
 
@@ -382,30 +388,25 @@ mod tests {
     fn totals_separate_foreground_and_bulk() {
         let mut roster = Roster::default();
         roster.put_in_foreground(BTreeSet::from([1]));
-        roster.take(
-            at(0),
-            WALL,
-            &sample(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]),
-            &BTreeSet::new(),
-        );
+        roster.take(at(0), WALL, &sample(&[thread(1, 1, 0), thread(2, 2, 0), thread(3, 3, 0)], &[], &[]), |_| false);
         let busy = [used(1, 100, 40, 20), used(2, 100, 70, 30), used(3, 100, 5, 0)];
         let mut totals = Totals::default();
         for tick in 1..=15 {
-            totals = roster.take(at(tick * 100), WALL, &sample(&[], &busy, &[]), &BTreeSet::new());
+            totals = roster.take(at(tick * 100), WALL, &sample(&[], &busy, &[]), |_| false);
         }
         let ns = |ms: u64| ms * 1_000_000;
         let expected = Totals { wall_ns: WALL, run_ns: ns(40), wait_ns: ns(20), bulk_run_ns: ns(70) };
         assert_eq!(totals, expected);
-        let late = roster.take(at(2500), WALL, &sample(&[], &[used(1, 1000, 400, 200)], &[]), &BTreeSet::new());
+        let late = roster.take(at(2500), WALL, &sample(&[], &[used(1, 1000, 400, 200)], &[]), |_| false);
         assert_eq!((late.run_ns, late.wait_ns), (ns(40), ns(20)), "only the sample's share is added");
     }
 
     #[test]
     fn a_thread_that_stops_running_becomes_light() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), &BTreeSet::new());
+        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), |_| false);
         for tick in 1..=20 {
-            roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 100, 0)], &[]), &BTreeSet::new());
+            roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 100, 0)], &[]), |_| false);
         }
         assert_eq!(roster.unknown(&[], 9), [2]);
         let priority = Priority { policy: SchedulingPolicy::Other, nice: 0 };
@@ -422,7 +423,7 @@ mod tests {
         assert_eq!((roster.unknown(&[], 9).len(), roster.busy(Class::Bulk, &[], 9).len()), (0, 1));
         assert_eq!(roster.busy(Class::Bulk, &["t?".parse().unwrap()], 9).len(), 0, "excluded");
         for tick in 21..=150 {
-            roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]), &BTreeSet::new());
+            roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]), |_| false);
         }
         assert_eq!(roster.get(2).unwrap().statistics.class(), Class::Light);
         assert!(roster.non_light.is_empty() && roster.busy(Class::Bulk, &[], 9).is_empty());
@@ -432,10 +433,10 @@ mod tests {
     #[test]
     fn a_newcomer_is_not_busy_and_its_facts_are_not_read() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), &BTreeSet::new());
+        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), |_| false);
         let asked: Vec<usize> = (1..=4)
             .map(|tick| {
-                roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 30, 0)], &[]), &BTreeSet::new());
+                roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 30, 0)], &[]), |_| false);
                 let busy = roster.busy(Class::Interactive, &[], 9).len();
                 assert_eq!(roster.unknown(&[], 9).len(), busy);
                 busy
@@ -448,22 +449,22 @@ mod tests {
     // Verifies PLACE-1.
     #[test]
     fn a_deprioritised_thread_without_usage_waits_and_does_not_sleep() {
-        for (deprioritised, expected) in [(BTreeSet::from([2]), Class::Bulk), (BTreeSet::new(), Class::Interactive)] {
+        for (is_deprioritised, expected) in [(true, Class::Bulk), (false, Class::Interactive)] {
             let mut roster = Roster::default();
-            roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), &deprioritised);
+            roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), |_| is_deprioritised);
             for tick in 1..=20 {
-                roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 100, 0)], &[]), &deprioritised);
+                roster.take(at(tick * 100), WALL, &sample(&[], &[used(2, 100, 100, 0)], &[]), |_| is_deprioritised);
             }
             for tick in 21..=60 {
-                roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]), &deprioritised);
+                roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]), |_| is_deprioritised);
             }
             assert_eq!(roster.get(2).unwrap().statistics.class(), expected, "{:?}", roster.get(2));
-            roster.take(at(6100), WALL, &sample(&[], &[used(2, 950, 100, 4000)], &[]), &deprioritised);
-            if !deprioritised.is_empty() {
+            roster.take(at(6100), WALL, &sample(&[], &[used(2, 950, 100, 4000)], &[]), |_| is_deprioritised);
+            if is_deprioritised {
                 assert_eq!(roster.get(2).unwrap().statistics.class(), Class::Bulk, "{:?}", roster.get(2));
             }
             for tick in 62..=250 {
-                roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]), &deprioritised);
+                roster.take(at(tick * 100), WALL, &sample(&[], &[], &[]), |_| is_deprioritised);
             }
             assert_eq!(roster.get(2).unwrap().statistics.class(), Class::Light, "it sleeps: {:?}", roster.get(2));
         }
@@ -474,14 +475,14 @@ mod tests {
     #[test]
     fn a_hog_that_is_quiet_because_it_waits_stays_one() {
         let mut roster = Roster::default();
-        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), &BTreeSet::new());
+        roster.take(at(0), WALL, &sample(&[thread(2, 2, 0)], &[], &[]), |_| false);
         for tick in 1..=600 {
             let usage = match tick {
                 ..50 => Some(used(2, 100, 100, 0)),
                 _ if tick % 10 == 0 => Some(used(2, 950, 3, 997)),
                 _ => None,
             };
-            roster.take(at(tick * 100), WALL, &sample(&[], usage.as_slice(), &[]), &BTreeSet::new());
+            roster.take(at(tick * 100), WALL, &sample(&[], usage.as_slice(), &[]), |_| false);
             assert!(
                 tick < 20 || roster.get(2).unwrap().statistics.class() == Class::Bulk,
                 "{tick}: {:?}",

@@ -260,11 +260,12 @@ impl Groups {
 
     /// Where control groups compete by weights that brisk may change: the hierarchy, and the folder of the highest group.
     fn weighted_subtree(&self) -> Option<(Mount, PathBuf)> {
-        let of_whole = |mount: Mount| (mount.clone(), mount.folder);
+        if let Some((mount, tree)) = self.mounts.first().zip(self.tree.as_deref()) {
+            return Some((mount.clone(), below(mount, tree)));
+        }
         let of_units = |folder: PathBuf| Mount { hierarchy: Hierarchy::Unified, folder, accounts: false };
-        let of_tree = || self.mounts.first().zip(self.tree.as_deref());
-        let whole = self.units.clone().map(of_units).or_else(|| self.process_groups.clone()).map(of_whole);
-        of_tree().map(|(mount, tree)| (mount.clone(), below(mount, tree))).or(whole)
+        let whole = self.units.clone().map(of_units).or_else(|| self.process_groups.clone())?;
+        Some((whole.clone(), whole.folder))
     }
 
     /// True where Android's groups of processes compete by weights that may be changed.

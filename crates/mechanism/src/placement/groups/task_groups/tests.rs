@@ -43,7 +43,7 @@ fn roster() -> Roster {
     roster.put_in_foreground([1].into());
     let thread = |tid, parent| Thread { tid, pid: tid, parent, command: format!("t{tid}") };
     let born = vec![thread(1, 0), thread(2, 9), thread(9, 0)];
-    roster.take(BootTime::default(), 0, &Sample { born, ..Sample::default() }, &BTreeSet::new());
+    roster.take(BootTime::default(), 0, &Sample { born, ..Sample::default() }, |_| false);
     roster
 }
 
@@ -230,7 +230,7 @@ fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
             BootTime::default(),
             0,
             &Sample { born: vec![thread(1), thread(2), thread(3)], ..Sample::default() },
-            &BTreeSet::new(),
+            |_| false,
         );
         for tick in 1..=20 {
             let used = |tid, run_ms: u64, slices| ThreadUsage {
@@ -239,7 +239,7 @@ fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
             };
             let used = vec![used(2, 100, 1), used(3, run_ms, slices)];
             let now = BootTime::from_milliseconds(tick * 100);
-            roster.take(now, 100_000_000, &Sample { used, ..Sample::default() }, &BTreeSet::new());
+            roster.take(now, 100_000_000, &Sample { used, ..Sample::default() }, |_| false);
         }
         let mut groups = TaskGroups::default();
         let facts = [weighed(1, "/t/a"), weighed(2, "/t/b"), weighed(3, "/t/b")];
@@ -257,7 +257,7 @@ fn a_group_is_spared_for_any_thread_that_is_not_bulk() {
                 usage: Usage { wall_ns: 100_000_000, run_ns: 100_000_000, wait_ns: 0, slices: 1 },
             }];
             let now = BootTime::from_milliseconds(tick * 100);
-            roster.take(now, 100_000_000, &Sample { used, ..Sample::default() }, &BTreeSet::new());
+            roster.take(now, 100_000_000, &Sample { used, ..Sample::default() }, |_| false);
         }
         let (now, bulk) = (BootTime::from_milliseconds(3500), roster.get(2).into_iter().collect::<Vec<_>>());
         groups.update((now, &roster, &[]), &bulk, &BTreeSet::new(), (&mut Vec::new(), 9));
